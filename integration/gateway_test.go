@@ -66,9 +66,9 @@ func (g *gatewayed) nats(args ...string) string {
 }
 
 // req is `nats req`, and the answers it prints.
-func (g *gatewayed) req(to, body string, flags ...string) []answer {
+func (g *gatewayed) req(to, body string, flags ...string) []testkit.NATSReply {
 	g.Helper()
-	return answers(g.nats(append([]string{"req", to, body, "--timeout", "20s"}, flags...)...))
+	return testkit.NATSReplies(g.nats(append([]string{"req", to, body, "--timeout", "20s"}, flags...)...))
 }
 
 // one sends a request with headers, and returns the one answer.
@@ -90,31 +90,31 @@ func TestGateway_answersTheNATSCommand(t *testing.T) {
 	g := newGatewayed(t, "a", "b")
 	whole := map[string]string{"Castnet-Asked": "4", "Castnet-Answered": "4", "Castnet-Failed": "0",
 		"Castnet-Missing": "0", "Content-Type": "application/json"}
-	with := func(a answer) map[string]string { return a.header }
+	with := func(a testkit.NATSReply) map[string]string { return a.Header }
 
 	sum := g.req(subject("add"), "5", "-H", "Castnet-Reduce:sum")
 	require.Len(t, sum, 1)
-	require.Equal(t, "20", sum[0].body)
+	require.Equal(t, "20", sum[0].Body)
 	require.Equal(t, whole, with(sum[0]))
 
 	all := g.req(subject("get"), "")
 	require.Len(t, all, 1)
-	require.Equal(t, "[5,5,5,5]", all[0].body)
+	require.Equal(t, "[5,5,5,5]", all[0].Body)
 	require.Equal(t, whole, with(all[0]))
 
 	slice := g.req(subject("add"), "1", "-H", "Castnet-Region:host=1,gpu=*")
-	require.Equal(t, "[6,6]", slice[0].body)
-	require.Equal(t, "2", slice[0].header["Castnet-Asked"])
+	require.Equal(t, "[6,6]", slice[0].Body)
+	require.Equal(t, "2", slice[0].Header["Castnet-Asked"])
 
 	streamed := g.req(subject("get"), "", "-H", "Castnet-Collect:stream", "--wait-for-empty",
 		"--reply-timeout=30s")
 	require.Len(t, streamed, 5, "each rank, and the end")
 	end := streamed[4]
-	require.Equal(t, "nil body", end.body, "as the command prints it")
-	require.Equal(t, "4", end.header["Castnet-Answered"])
+	require.Equal(t, "nil body", end.Body, "as the command prints it")
+	require.Equal(t, "4", end.Header["Castnet-Answered"])
 	got := map[string]string{}
 	for _, a := range streamed[:4] {
-		got[a.header["Castnet-Rank"]+" "+a.header["Castnet-Point"]] = a.body
+		got[a.Header["Castnet-Rank"]+" "+a.Header["Castnet-Point"]] = a.Body
 	}
 	require.Equal(t, map[string]string{"0 host=0,gpu=0": "5", "1 host=0,gpu=1": "5", "2 host=1,gpu=0": "6",
 		"3 host=1,gpu=1": "6"}, got)
@@ -123,15 +123,15 @@ func TestGateway_answersTheNATSCommand(t *testing.T) {
 	refused := g.req(subject("nope"), "", "-H", "Castnet-Collect:stream", "--wait-for-empty",
 		"--reply-timeout=60s")
 	require.Len(t, refused, 2, "the error, and the end")
-	require.Equal(t, "404", refused[0].header[actor.HeaderErrorCode])
-	require.Equal(t, "nil body", refused[1].body)
-	require.Equal(t, "0", refused[1].header["Castnet-Asked"])
+	require.Equal(t, "404", refused[0].Header[actor.HeaderErrorCode])
+	require.Equal(t, "nil body", refused[1].Body)
+	require.Equal(t, "0", refused[1].Header["Castnet-Asked"])
 	require.Less(t, time.Since(began), time.Minute, "no wait for further answers")
 
 	one := g.req(subject("get"), "", "-H", "Castnet-Collect:choose", "-H", "Castnet-Region:host=1,gpu=1")
-	require.Equal(t, "6", one[0].body)
-	require.Equal(t, "3", one[0].header["Castnet-Rank"])
-	require.Equal(t, "host=1,gpu=1", one[0].header["Castnet-Point"])
+	require.Equal(t, "6", one[0].Body)
+	require.Equal(t, "3", one[0].Header["Castnet-Rank"])
+	require.Equal(t, "host=1,gpu=1", one[0].Header["Castnet-Point"])
 
 	sent := g.one(subject("add"), "1", "Castnet-Collect", "send")
 	require.Empty(t, sent.Data)
@@ -204,13 +204,13 @@ func TestGateway_namesDeadAndSilentRanks(t *testing.T) {
 	streamed := g.req(subject("get"), "", "-H", "Castnet-Collect:stream", "-H", "Castnet-TTL:4s",
 		"--wait-for-empty", "--reply-timeout=30s")
 	require.Len(t, streamed, 5)
-	end := streamed[4].header
+	end := streamed[4].Header
 	require.Equal(t, "1", end["Castnet-Missing"])
 	require.Equal(t, "host=1,gpu=1", end["Castnet-Missing-Region"])
 	require.Equal(t, "host=0,gpu=1", end["Castnet-Failed-Region"])
-	i := slices.IndexFunc(streamed, func(a answer) bool { return a.header["Castnet-Rank"] == "3" })
-	require.Equal(t, "504", streamed[i].header[actor.HeaderErrorCode])
-	require.NotEmpty(t, streamed[i].body)
+	i := slices.IndexFunc(streamed, func(a testkit.NATSReply) bool { return a.Header["Castnet-Rank"] == "3" })
+	require.Equal(t, "504", streamed[i].Header[actor.HeaderErrorCode])
+	require.NotEmpty(t, streamed[i].Body)
 
 	none := g.one(subject("get"), "", "Castnet-Region", "host=1,gpu=1", "Castnet-TTL", "3s")
 	require.Equal(t, "504", none.Header.Get(actor.HeaderErrorCode), "%v", none.Header)
@@ -313,7 +313,7 @@ func TestDiscovery_natsCommandListsHostsProcsAndGateways(t *testing.T) {
 	got := map[string]int{}
 	for _, a := range g.req("$SRV.PING", "", "--reply-timeout", testkit.Patience.String(), "--replies", "8") {
 		var service struct{ Name, ID string }
-		require.NoError(t, json.Unmarshal([]byte(a.body), &service), a.body)
+		require.NoError(t, json.Unmarshal([]byte(a.Body), &service), a.Body)
 		label, _, _ := strings.Cut(service.ID, "-")
 		got[service.Name+" "+label]++
 	}

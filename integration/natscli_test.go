@@ -6,9 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 
@@ -63,23 +61,17 @@ func newCaster(t *testing.T) *caster {
 	return &caster{t, natsCLI(t), c.environment(t), "castnet.v1.default.k." + procs.ID().String(), m.Name()}
 }
 
-// answer is one answer in the command's output.
-type answer struct {
-	header map[string]string
-	body   string
-}
-
 // cast requests a number of answers and returns them by rank, each rank once.
-func (c *caster) cast(endpoint, where, body string, replies int, flags ...string) map[int]answer {
+func (c *caster) cast(endpoint, where, body string, replies int, flags ...string) map[int]testkit.NATSReply {
 	c.Helper()
 	return c.castTo(c.actor, endpoint, where, body, replies, flags...)
 }
 
-func (c *caster) castTo(to, endpoint, where, body string, replies int, flags ...string) map[int]answer {
+func (c *caster) castTo(to, endpoint, where, body string, replies int, flags ...string) map[int]testkit.NATSReply {
 	c.Helper()
-	by := map[int]answer{}
-	for _, a := range answers(c.request(to, endpoint, where, body, replies, flags...)) {
-		rank, err := strconv.Atoi(a.header[actor.HeaderRank])
+	by := map[int]testkit.NATSReply{}
+	for _, a := range testkit.NATSReplies(c.request(to, endpoint, where, body, replies, flags...)) {
+		rank, err := strconv.Atoi(a.Header[actor.HeaderRank])
 		require.NoError(c, err, "%v", a)
 		require.NotContains(c, by, rank)
 		by[rank] = a
@@ -101,60 +93,32 @@ func (c *caster) request(to, endpoint, where, body string, replies int, flags ..
 	return string(out)
 }
 
-var headerLine = regexp.MustCompile(`^\d\d:\d\d:\d\d (?:([A-Za-z-]+): (.*))?$`)
-
-// answers parses the command's output: lines with a time stamp, one of them otherwise empty, and
-// the body.
-func answers(out string) (all []answer) {
-	for i, text := range strings.Split(out, "Received with rtt ") {
-		if i == 0 {
-			continue
-		}
-		_, text, _ = strings.Cut(text, "\n")
-		a := answer{header: map[string]string{}}
-		for {
-			line, rest, _ := strings.Cut(text, "\n")
-			m := headerLine.FindStringSubmatch(line)
-			if m == nil {
-				break
-			}
-			if text = rest; m[1] == "" {
-				break
-			}
-			a.header[m[1]] = m[2]
-		}
-		a.body, _, _ = strings.Cut(text, "\n")
-		all = append(all, a)
-	}
-	return all
-}
-
 func TestNATSCommand_castsToAllRanksAndToASlice(t *testing.T) {
 	skipIfRecorded(t)
 	t.Parallel()
 	c := newCaster(t)
 	for rank, a := range c.cast("add", "_-_", "5", 4, "-H", "Rank:7") {
-		require.Equal(t, "5", a.body, "rank %d", rank)
+		require.Equal(t, "5", a.Body, "rank %d", rank)
 		require.Equal(t, map[string]string{actor.HeaderContentType: "application/json",
-			actor.HeaderRank: strconv.Itoa(rank)}, a.header)
+			actor.HeaderRank: strconv.Itoa(rank)}, a.Header)
 	}
 	for where, ranks := range map[string][]int{"1-_": {2, 3}, "_-0": {0, 2}, "0-1": {1}} {
 		got := c.cast("get", where, "", len(ranks))
 		for _, rank := range ranks {
-			require.Equal(t, "5", got[rank].body, "rank %d of %s", rank, where)
+			require.Equal(t, "5", got[rank].Body, "rank %d of %s", rank, where)
 		}
 	}
 	region := c.cast("get", "_-_", "", 2, "-H", "Castnet-Region:gpu=1")
-	require.Equal(t, []string{"5", "5"}, []string{region[1].body, region[3].body},
+	require.Equal(t, []string{"5", "5"}, []string{region[1].Body, region[3].Body},
 		"ranks of a region without a token")
 	require.Contains(t, c.request(c.actor, "get", "_-_", "", 4, "-H", "Castnet-Reduce:sum"),
 		"or a cast through the gateway")
 	for rank, a := range c.cast("add", "0-_", "\x18\x2a", 2, "-H", "Content-Type:application/cbor") {
-		require.Equal(t, "\x18\x2f", a.body, "CBOR of 5 + 42, rank %d", rank)
-		require.Equal(t, "application/cbor", a.header[actor.HeaderContentType])
+		require.Equal(t, "\x18\x2f", a.Body, "CBOR of 5 + 42, rank %d", rank)
+		require.Equal(t, "application/cbor", a.Header[actor.HeaderContentType])
 	}
 	for rank, a := range c.cast("get", "_-_", "", 4) {
-		require.Equal(t, []string{"47", "5"}[rank/2], a.body, "rank %d", rank)
+		require.Equal(t, []string{"47", "5"}[rank/2], a.Body, "rank %d", rank)
 	}
 	if os.Getenv(listenerVariable) != "" {
 		return // the server cannot say that nobody is there
@@ -185,21 +149,21 @@ func TestNATSCommand_errorsUseTheRequestsFormat(t *testing.T) {
 			flags = []string{"-H", bad.header}
 		}
 		for rank, a := range c.castTo(bad.actor, bad.endpoint, "_-_", bad.body, 4, flags...) {
-			require.Equal(t, bad.code, a.header[actor.HeaderErrorCode], "%q, rank %d: %v", bad.body, rank, a)
-			require.Contains(t, a.header[actor.HeaderError], bad.want, "%q, rank %d", bad.body, rank)
+			require.Equal(t, bad.code, a.Header[actor.HeaderErrorCode], "%q, rank %d: %v", bad.body, rank, a)
+			require.Contains(t, a.Header[actor.HeaderError], bad.want, "%q, rank %d", bad.body, rank)
 			var said map[string]any
 			if bad.header == asCBOR {
-				require.Equal(t, "application/cbor", a.header[actor.HeaderContentType])
-				require.NoError(t, wire.CBOR.Decode([]byte(a.body), &said))
+				require.Equal(t, "application/cbor", a.Header[actor.HeaderContentType])
+				require.NoError(t, wire.CBOR.Decode([]byte(a.Body), &said))
 			} else {
-				require.Equal(t, "application/json", a.header[actor.HeaderContentType])
-				require.NoError(t, json.Unmarshal([]byte(a.body), &said), a.body)
+				require.Equal(t, "application/json", a.Header[actor.HeaderContentType])
+				require.NoError(t, json.Unmarshal([]byte(a.Body), &said), a.Body)
 			}
 			require.Contains(t, said["error"], bad.want)
 			require.Equal(t, bad.endpoint, said["endpoint"])
 		}
 	}
 	for rank, a := range c.cast("get", "_-_", "", 4) {
-		require.Equal(t, "0", a.body, "rank %d counted a bad message", rank)
+		require.Equal(t, "0", a.Body, "rank %d counted a bad message", rank)
 	}
 }

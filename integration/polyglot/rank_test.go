@@ -15,24 +15,24 @@ func TestAnyProgram_canBeARankOfACast(t *testing.T) {
 	started(t, r.env, "Listening on", program(t, "nats"), "reply", "work.0", "10")
 	started(t, r.env, "serving", node(t), "node/rank.mjs", "work.1")
 	started(t, r.env, "serving", python(t), "-B", "python/rank.py", "work.2")
-	ask := func(body string, flags ...string) answer {
+	ask := func(body string, flags ...string) testkit.NATSReply {
 		got := r.request(t, gatewayOf+"works.plain.request.u-anon.x", body, flags...)
 		require.Len(t, got, 1)
 		return got[0]
 	}
 
 	hole := ask("5")
-	require.JSONEq(t, "[10,10,10,null]", hole.body)
-	require.Contains(t, hole.header["Castnet-Partial"], "no service listens on work.3")
-	require.Equal(t, "host=1,gpu=1", hole.header["Castnet-Failed-Region"])
+	require.JSONEq(t, "[10,10,10,null]", hole.Body)
+	require.Contains(t, hole.Header["Castnet-Partial"], "no service listens on work.3")
+	require.Equal(t, "host=1,gpu=1", hole.Header["Castnet-Failed-Region"])
 
 	t.Run("folded", func(t *testing.T) {
 		started(t, r.env, "Listening on", program(t, "nats"), "reply", "work.3", "--echo")
 		sum := ask("5", "-H", "Castnet-Reduce:sum")
-		require.Equal(t, "35", sum.body, sum.header)
-		require.Subset(t, sum.header, covered("4"))
+		require.Equal(t, "35", sum.Body, sum.Header)
+		require.Subset(t, sum.Header, covered("4"))
 		inCBOR := ask("\x05", "-H", "Castnet-Reduce:sum", "-H", "Content-Type:"+asCBOR)
-		require.Equal(t, "\x18\x23", inCBOR.body, inCBOR.header)
+		require.Equal(t, "\x18\x23", inCBOR.Body, inCBOR.Header)
 	})
 
 	for body, want := range map[string]string{
@@ -41,37 +41,37 @@ func TestAnyProgram_canBeARankOfACast(t *testing.T) {
 		`"garbage"`: "want JSON: invalid character",
 	} {
 		bad := ask(body, "-H", "Castnet-Region:host=0:2")
-		require.JSONEq(t, "[10,null,null,null]", bad.body)
-		require.Contains(t, bad.header["Castnet-Partial"], "work.1: "+want, bad.header)
-		require.Contains(t, bad.header["Castnet-Partial"], "work.2: "+want, bad.header)
+		require.JSONEq(t, "[10,null,null,null]", bad.Body)
+		require.Contains(t, bad.Header["Castnet-Partial"], "work.1: "+want, bad.Header)
+		require.Contains(t, bad.Header["Castnet-Partial"], "work.2: "+want, bad.Header)
 	}
 
 	for body, want := range map[string]string{"\x43abc": "a byte string of 3 bytes",
 		"\xf9\x7e\x00": "the number NaN"} {
 		refused := ask(body, "-H", "Content-Type:"+asCBOR)
-		require.Equal(t, "400", refused.header["Nats-Service-Error-Code"], refused.header)
-		require.Contains(t, refused.header["Nats-Service-Error"], want)
+		require.Equal(t, "400", refused.Header["Nats-Service-Error-Code"], refused.Header)
+		require.Contains(t, refused.Header["Nats-Service-Error"], want)
 	}
 
 	silent := r.request(t, gatewayOf+"works.plain.request.u-anon.x", `"silence"`, "-H", "Castnet-TTL:2s", "-H",
 		"Castnet-Region:host=0",
 		"-H", "Castnet-Collect:stream", "--wait-for-empty", "--reply-timeout="+testkit.Patience.String())
 	require.Len(t, silent, 3)
-	require.Equal(t, "10", silent[0].body, silent[0].header)
-	require.Equal(t, "1", silent[1].header["Castnet-Rank"], silent[1].header)
-	require.Contains(t, []string{"408", "504"}, silent[1].header["Nats-Service-Error-Code"],
+	require.Equal(t, "10", silent[0].Body, silent[0].Header)
+	require.Equal(t, "1", silent[1].Header["Castnet-Rank"], silent[1].Header)
+	require.Contains(t, []string{"408", "504"}, silent[1].Header["Nats-Service-Error-Code"],
 		"it fails, or is missing")
-	require.Equal(t, "1", silent[2].header["Castnet-Answered"])
+	require.Equal(t, "1", silent[2].Header["Castnet-Answered"])
 
 	told := r.request(t, gatewayOf+"works.plain.publish.u-anon.x", "5")
-	require.Subset(t, told[0].header, covered("4"), "without a wait for programs")
+	require.Subset(t, told[0].Header, covered("4"), "without a wait for programs")
 
 	for region, rank := range map[string]string{"host=0,gpu=1": "1", "host=1,gpu=0": "2"} {
 		var headers map[string]string
 		seen := ask(`"headers"`, "-H", "Castnet-Collect:choose", "-H", "Castnet-Region:"+region,
 			"-H", "traceparent:"+trace)
-		require.Equal(t, trace, seen.header["traceparent"])
-		require.NoError(t, json.Unmarshal([]byte(seen.body), &headers), seen.body)
+		require.Equal(t, trace, seen.Header["traceparent"])
+		require.NoError(t, json.Unmarshal([]byte(seen.Body), &headers), seen.Body)
 		require.Subset(t, headers, map[string]string{"Castnet-Rank": rank, "Castnet-Point": region,
 			"Content-Type": asJSON, "traceparent": trace})
 		require.Regexp(t, `^gateway-.*/client$`, headers["Castnet-From"])
