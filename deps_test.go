@@ -110,13 +110,17 @@ internal/cli < bus actor cast config mesh shape subjects
 	flags, NATS contexts, configuration files and exit codes are for the two commands, and the same in both
 internal/builtin < actor bus internal/wire subjects shape ; actor/actortest
 	the actors a host can run without a program of the user's; hostd binds them, others only name them; plain asks other programs over the bus, in JSON
+internal/spans < actor subjects
+	the spans of messages are the same in the commands and in otelcastnet, which is a module that users import
 internal/metrics < agent actor ; bus bus/embed mesh shape subjects agent/host agent/proc
 	what a scrape shows is the same at /metrics and in the command; nothing below them knows Prometheus
 internal/stacks < shape
 	what thousands of goroutines do fits a screen once equal stacks are one; pure, and tried with real profiles
 internal/page < mesh/inspect internal/stacks mesh system cast agent actor shape internal/text internal/wire ; agent/proc internal/proctest internal/testkit internal/testmesh
 	one page for hostd and the client; what it shows is what package inspect knows, and what it does the library does
-cmd/hostd < *
+cmd/internal/otlp < internal/spans actor
+	one place makes spans leave a command, and links the SDK of OpenTelemetry
+cmd/hostd < * cmd/internal/otlp
 	the composition root of a node: server, agents and built-in actors meet here
 cmd/client/internal/output < agent internal/text
 	what people see is printed in one place; it asks nothing
@@ -146,7 +150,7 @@ cmd/client/internal/doctor < mesh config system agent actor bus bus/signin subje
 	it opens a bus of its own, as a user that may not join
 cmd/client/internal/heldmesh < mesh config controller agent actor bus shape subjects internal/cli internal/text cmd/client/internal/app cmd/client/internal/flags mesh/inspect cmd/client/internal/output cmd/client/internal/target ; cmd/client/internal/golden
 	it holds meshes by handles, and starts hostd as a program
-cmd/client < mesh config controller system cast agent actor bus subjects shape internal/cli internal/fanout internal/metrics internal/text cmd/client/internal/output cmd/client/internal/flags mesh/inspect cmd/client/internal/target cmd/client/internal/app cmd/client/internal/candidates cmd/client/internal/casting cmd/client/internal/worldfile cmd/client/internal/logs cmd/client/internal/events cmd/client/internal/top cmd/client/internal/hostexec internal/page internal/stacks cmd/client/internal/doctor cmd/client/internal/heldmesh ; agent/host agent/proc gateway internal/builtin cmd/client/internal/golden
+cmd/client < cmd/internal/otlp mesh config controller system cast agent actor bus subjects shape internal/cli internal/fanout internal/metrics internal/text cmd/client/internal/output cmd/client/internal/flags mesh/inspect cmd/client/internal/target cmd/client/internal/app cmd/client/internal/candidates cmd/client/internal/casting cmd/client/internal/worldfile cmd/client/internal/logs cmd/client/internal/events cmd/client/internal/top cmd/client/internal/hostexec internal/page internal/stacks cmd/client/internal/doctor cmd/client/internal/heldmesh ; agent/host agent/proc gateway internal/builtin cmd/client/internal/golden
 	a remote control: it launches and serves nothing; each command has its file, and what it needs a package
 examples/hello < mesh cast actor agent/host agent/proc bus bus/embed subjects shape
 	what a reader may copy: public packages only
@@ -206,6 +210,16 @@ github.com/google/pprof < internal/stacks cmd/client:tests
 	profiles of many processes are merged where a person looks at them
 github.com/prometheus/client_golang < internal/metrics
 	one place knows the text of Prometheus: the library counts, and the commands show
+go.opentelemetry.io/otel < internal/spans cmd/internal/otlp
+	the API is for those who make spans; the library has a hook
+go.opentelemetry.io/otel/sdk < cmd/internal/otlp
+	what becomes of spans is for programs
+go.opentelemetry.io/otel/exporters < cmd/internal/otlp
+	how spans leave is for programs
+go.opentelemetry.io/proto/otlp < cmd/internal/otlp:tests
+	tests read what a collector receives
+google.golang.org/protobuf < cmd/internal/otlp:tests
+	tests read what a collector receives
 github.com/prometheus/common < internal/metrics
 	the text format of client_golang
 github.com/stretchr/testify < cmd/client/internal/golden bus/bustest actor/actortest agent/agenttest internal/proctest internal/testkit internal/testpage internal/testproc internal/testmesh tests
@@ -355,8 +369,8 @@ func parseTable(text string) (order []string, rows map[string]row) {
 			imports, tests, _ := strings.Cut(may, ";")
 			name = strings.TrimSpace(name)
 			r := row{imports: strings.Fields(imports), tests: strings.Fields(tests)}
-			if slices.Equal(r.imports, []string{"*"}) {
-				r.imports = slices.DeleteFunc(slices.Clone(order), isProgram)
+			if len(r.imports) > 0 && r.imports[0] == "*" {
+				r.imports = append(slices.DeleteFunc(slices.Clone(order), isProgram), r.imports[1:]...)
 			}
 			order, rows[name] = append(order, name), r
 		}

@@ -45,6 +45,14 @@ func newRollout(t Target, q castRequest) *rollout {
 // Only a cast whose answers come one by one has such ranks. An error means that no rank was asked,
 // or is errAbandoned.
 func (r *rollout) run(ctx context.Context, each func(rank int) bool) error {
+	ctx, span := r.startSpan(ctx)
+	err := r.askBatches(ctx, each)
+	r.endSpan(span, err)
+	return err
+}
+
+// askBatches is run without a span.
+func (r *rollout) askBatches(ctx context.Context, each func(rank int) bool) error {
 	failures := 0
 	var last error // reason of the last failure
 	settled := func() bool {

@@ -31,8 +31,10 @@ func Send[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, 
 	if err != nil {
 		return err
 	}
+	ctx, span := r.startSpan(ctx)
 	a, err := r.start(ctx)
 	if err != nil {
+		r.endSpan(span, err)
 		return err
 	}
 	defer a.close()
@@ -41,6 +43,7 @@ func Send[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, 
 			r.settle(rank, at, answered)
 		}
 	}
+	r.endSpan(span, nil)
 	return r.coverageError()
 }
 

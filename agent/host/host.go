@@ -60,6 +60,7 @@ type Options struct {
 	Labels       map[string]string
 	Local        *Local       // run procs in this process; nil: in OS processes
 	Config       *keys.Config // limits at the start, which attached programs add to; nil: defaults
+	Tracer       actor.Tracer // makes spans of the agent's messages; nil: none
 	Version      string
 	ProcLogLevel string         // log level of procs; "": proc.log-level
 	Stdout       io.Writer      // for the stdout of procs with logs.mirror; nil: that of this process
@@ -227,7 +228,7 @@ func (h *Host) start(ctx context.Context, o Options) error {
 		left = r.adoptAll()
 	}
 	opts := actor.Options{ID: h.id.Proc(), Principal: subjects.Host.Principal(h.id.Label()), Bus: o.Bus,
-		Space: o.Space, Registry: registry, Log: o.Log, Links: link.Config{FirstSeq: h.firstPacket},
+		Space: o.Space, Registry: registry, Log: o.Log, Tracer: o.Tracer, Links: link.Config{FirstSeq: h.firstPacket},
 		Coordinator: func(actor.Event) {}, // logged and published elsewhere
 	}
 	agent.ConfigureProc(&opts, o.Config)

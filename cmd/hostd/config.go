@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/ticket"
 	keys "github.com/castnet-io/castnet/config"
@@ -30,6 +31,8 @@ type config struct {
 
 	external *bus.Options // nil: run a server
 	server   serverConfig // the own server, otherwise
+
+	tracer actor.Tracer // nil: no spans are exported
 }
 
 // serverConfig configures hostd's own server.
