@@ -137,7 +137,11 @@ func (f *Foreign) Deliver(actor, port string, m ForeignMessage) {
 // startSpan begins the span of a plain client's message, up to its answer.
 func (f *Foreign) startSpan(q *request, m ForeignMessage) {
 	ctx := origin{trace: q.Trace}.context(context.Background())
-	q.Span = f.p.options.Tracer.Start(ctx, Operation{Kind: OpServe, MayStart: q.Trace == nil,
+	tracer := f.p.options.Tracer
+	if !tracer.Samples(ctx, decodeTrace(q.Trace), true) {
+		return
+	}
+	q.Span = tracer.Start(ctx, Operation{Kind: OpServe,
 		Actor: f.p.id.Actor(q.Actor), Endpoint: q.Port, Awaited: m.Msg.Reply != ""})
 	if q.Span != nil {
 		q.Trace = q.Span.Trace().encode()

@@ -10,8 +10,10 @@ import (
 // Tracer makes spans of messages (Options.Tracer). It decides which messages it samples. Its
 // methods run on the goroutines of senders, handlers and connections, and must not block.
 type Tracer interface {
-	// Start begins the span of an operation, as a child of the tracer's own span in ctx, or else of
-	// TraceOf(ctx). nil: the operation is not sampled.
+	// Samples reports whether a message has a span. Its parent is the tracer's own span in ctx, or
+	// else t, the trace of ctx. With neither, mayStart permits to begin a trace.
+	Samples(ctx context.Context, t Trace, mayStart bool) bool
+	// Start begins the span of an operation that is sampled. nil: it has none all the same.
 	Start(ctx context.Context, o Operation) Span
 }
 
@@ -42,10 +44,7 @@ const (
 
 // Operation is the subject of a span.
 type Operation struct {
-	Kind OperationKind
-	// MayStart permits to begin a trace. Handlers of messages without a trace send messages without
-	// one: the decision was made by their sender.
-	MayStart bool
+	Kind     OperationKind
 	Sender   subjects.ActorID // zero: a plain client
 	Actor    subjects.ActorID // the receiver; of casts only its name and mesh
 	Endpoint string
@@ -90,6 +89,9 @@ func (c *messageContext) Value(key any) any {
 //go:noinline
 func (p *Proc) startSpan(ctx context.Context, kind OperationKind, to subjects.ActorID,
 	endpoint string) (context.Context, Span) {
+	if !p.samples(ctx) {
+		return ctx, nil
+	}
 	s := p.start(ctx, Operation{Kind: kind, Actor: to, Endpoint: endpoint})
 	if s == nil {
 		return ctx, nil
@@ -97,18 +99,22 @@ func (p *Proc) startSpan(ctx context.Context, kind OperationKind, to subjects.Ac
 	return &messageContext{ctx, origin{originOf(ctx).in, s.Trace().encode()}}, s
 }
 
-// start begins the span of what code with ctx sends.
-func (p *Proc) start(ctx context.Context, o Operation) Span {
+// samples reports whether a message from code with ctx has a span of its own.
+func (p *Proc) samples(ctx context.Context) bool {
 	from := originOf(ctx)
-	if c, is := ctx.(*Context); is {
-		if c.trace == nil { // see Operation.MayStart
-			return nil
+	if _, handling := ctx.(*Context); handling {
+		if from.trace == nil { // the sender of the handled message has decided
+			return false
 		}
 	} else if ctx.Value(messageKey{}) != nil {
-		return nil
+		return false
 	}
-	o.MayStart = from.in == nil
-	o.Sender = p.senderID(from.in)
+	return p.options.Tracer.Samples(ctx, decodeTrace(from.trace), from.in == nil)
+}
+
+// start begins the span of a sampled operation of code with ctx.
+func (p *Proc) start(ctx context.Context, o Operation) Span {
+	o.Sender = p.senderID(originOf(ctx).in)
 	return p.options.Tracer.Start(ctx, o)
 }
 
@@ -138,6 +144,9 @@ func (in *instance) startHandlerSpan(ctx *Context, endpoint string, awaited bool
 	o := Operation{Kind: OpHandle, Sender: ctx.Sender(), Actor: in.id(), Endpoint: endpoint}
 	if awaited {
 		o.Kind = OpAnswer
+	}
+	if !tracer.Samples(ctx, ctx.Trace(), false) {
+		return
 	}
 	if s := tracer.Start(ctx, o); s != nil {
 		in.mailbox.span = s
@@ -178,8 +187,11 @@ func (p *Proc) StartSpan(ctx context.Context, o Operation) (context.Context, Spa
 	if p.options.Tracer == nil {
 		return ctx, nil
 	}
+	if !p.samples(ctx) { // its messages begin no traces either
+		return &messageContext{ctx, originOf(ctx)}, nil
+	}
 	s := p.start(ctx, o)
-	if s == nil { // its messages begin no traces either
+	if s == nil {
 		return &messageContext{ctx, originOf(ctx)}, nil
 	}
 	return origin{originOf(ctx).in, s.Trace().encode()}.context(s.Context(ctx)), s
@@ -192,8 +204,12 @@ func (c *Casts) StartReceive(d *Delivery, o Operation) Span {
 	if tracer == nil || !d.Trace.IsSampled() {
 		return nil
 	}
+	ctx := origin{trace: d.Trace}.context(context.Background())
+	if !tracer.Samples(ctx, decodeTrace(d.Trace), false) {
+		return nil
+	}
 	o.Kind = OpReceive
-	d.Span = tracer.Start(origin{trace: d.Trace}.context(context.Background()), o)
+	d.Span = tracer.Start(ctx, o)
 	if d.Span != nil {
 		d.Trace = d.Span.Trace().encode()
 	}

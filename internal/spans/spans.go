@@ -49,18 +49,22 @@ func New(o Options) (actor.Tracer, error) {
 	return t, nil
 }
 
+// Samples decides on a span: see actor.Tracer.
+func (t tracer) Samples(ctx context.Context, of actor.Trace, mayStart bool) bool {
+	if own := trace.SpanFromContext(ctx).SpanContext(); own.IsValid() {
+		return own.IsSampled()
+	}
+	if of.IsValid() {
+		return trace.TraceFlags(of.Flags).IsSampled()
+	}
+	return mayStart && t.beginsTrace()
+}
+
 // Start begins a span: see actor.Tracer.
 func (t tracer) Start(ctx context.Context, o actor.Operation) actor.Span {
 	parent := trace.SpanContextFromContext(ctx)
 	if !parent.IsValid() {
 		parent = remote(actor.TraceOf(ctx))
-	}
-	if !parent.IsValid() {
-		if !o.MayStart || !t.beginsTrace() {
-			return nil
-		}
-	} else if !parent.IsSampled() {
-		return nil
 	}
 	ctx = trace.ContextWithSpanContext(context.Background(), parent)
 	_, s := t.tracer.Start(ctx, name(o), options(o, parent)...)
@@ -171,27 +175,38 @@ func operation(k actor.OperationKind) string {
 	return "process"
 }
 
-// options are the kind, the attributes and the link of a span.
-func options(o actor.Operation, parent trace.SpanContext) []trace.SpanStartOption {
-	kind := trace.SpanKindInternal
-	var all []attribute.KeyValue
-	linked := false
+// spanKind is the kind of the span of an operation.
+func spanKind(o actor.Operation) trace.SpanKind {
 	switch o.Kind {
 	case actor.OpAsk:
-		kind, all = trace.SpanKindClient, rpc(o)
+		return trace.SpanKindClient
 	case actor.OpAnswer:
-		kind, all = trace.SpanKindServer, rpc(o)
+		return trace.SpanKindServer
 	case actor.OpPost, actor.OpCast:
-		kind, all = trace.SpanKindProducer, messaging(o, "send")
+		return trace.SpanKindProducer
 	case actor.OpHandle, actor.OpReceive:
-		kind, all, linked = trace.SpanKindConsumer, messaging(o, "process"), true
+		return trace.SpanKindConsumer
 	case actor.OpServe:
 		if o.Awaited {
-			kind, all = trace.SpanKindServer, rpc(o)
-		} else {
-			kind, all, linked = trace.SpanKindConsumer, messaging(o, "process"), true
+			return trace.SpanKindServer
 		}
-	case actor.OpSpawn:
+		return trace.SpanKindConsumer
+	}
+	return trace.SpanKindInternal
+}
+
+// options are the kind, the attributes and the link of a span.
+func options(o actor.Operation, parent trace.SpanContext) []trace.SpanStartOption {
+	kind := spanKind(o)
+	var all []attribute.KeyValue
+	switch kind {
+	case trace.SpanKindClient, trace.SpanKindServer:
+		all = rpc(o)
+	case trace.SpanKindProducer:
+		all = messaging(o, "send")
+	case trace.SpanKindConsumer:
+		all = messaging(o, "process")
+	default:
 		all = []attribute.KeyValue{attribute.String("castnet.spawn.name", o.Actor.Name)}
 	}
 	if o.Actor.IsValid() && o.Kind != actor.OpCast {
@@ -205,7 +220,7 @@ func options(o actor.Operation, parent trace.SpanContext) []trace.SpanStartOptio
 			attribute.Int("castnet.cast.asked", o.Asked))
 	}
 	out := []trace.SpanStartOption{trace.WithSpanKind(kind), trace.WithAttributes(all...)}
-	if linked && parent.IsValid() {
+	if kind == trace.SpanKindConsumer && parent.IsValid() {
 		out = append(out, trace.WithLinks(trace.Link{SpanContext: parent}))
 	}
 	return out

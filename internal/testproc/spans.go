@@ -30,12 +30,14 @@ type Span struct {
 // SpanKey is the context key of the *Span of a handler.
 type SpanKey struct{}
 
+// Samples samples all but unsampled traces.
+func (b *Spans) Samples(_ context.Context, t actor.Trace, mayStart bool) bool {
+	return t.IsValid() && t.Flags&1 != 0 || !t.IsValid() && mayStart
+}
+
 // Start begins a span.
 func (b *Spans) Start(ctx context.Context, o actor.Operation) actor.Span {
 	parent := actor.TraceOf(ctx)
-	if !parent.IsValid() && !o.MayStart || parent.IsValid() && parent.Flags == 0 {
-		return nil
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := &Span{of: b, Op: o, Parent: parent, Own: parent}
