@@ -31,7 +31,7 @@ type Context struct {
 // answerSink receives an answer. The first answer counts; it may come on any goroutine.
 type answerSink interface{ complete(v any, err error) }
 
-// deadlineContext is the context of a message with a deadline, created on first use, or with a span.
+// deadlineContext is the context of a message with a deadline or a span, created on first use.
 type deadlineContext struct {
 	context.Context
 	cancel context.CancelFunc

@@ -39,6 +39,12 @@ func (d *deferred) auditAnswer() {
 	}
 }
 
+// setSpan sets the span of the message, which ends with the answer.
+func (d *deferred) setSpan(s Span) {
+	d.span.Store(&s)
+	d.endSpan()
+}
+
 // endSpan ends the span of the message once the answer is given.
 func (d *deferred) endSpan() {
 	if err := d.answered.Load(); err != nil {

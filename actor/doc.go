@@ -100,8 +100,8 @@
 //     context has that of its message. A plain client's traceparent is such a trace, and its reply
 //     has it. A malformed traceparent counts as none.
 //   - DEL-12 (spans): A Tracer gives each sampled send, call and handler one span with its outcome.
-//     Messages of the handler are children. Handlers of untraced messages begin no trace. The packet
-//     of a sampled message has its traceparent.
+//     Messages of the handler are children. Handlers of untraced messages begin no trace. The
+//     packet of a sampled message has its traceparent.
 //
 // # Details
 //

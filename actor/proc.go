@@ -114,7 +114,8 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 			return nil, fmt.Errorf("start proc %s: want an ID with an index in the process of %s",
 				o.ID, o.Lead.id)
 		}
-		o.Bus, o.Space, o.Tracer = o.Lead.bus, o.Lead.space, o.Lead.options.Tracer
+		o.Bus, o.Space = o.Lead.bus, o.Lead.space
+		o.Tracer = o.Lead.options.Tracer
 	} else if o.ID.Index > 0 {
 		return nil, fmt.Errorf("start proc %s: want the lead proc of its process, %s, in Options.Lead", o.ID,
 			o.ID.Lead())

@@ -74,10 +74,10 @@ type messageKey struct{}
 
 // Value names the sender and the trace of the message to this package.
 func (c *messageContext) Value(key any) any {
-	switch key {
-	case originKey{}:
+	if key == (originKey{}) {
 		return &c.origin
-	case messageKey{}:
+	}
+	if key == (messageKey{}) {
 		return c
 	}
 	return c.Context.Value(key)
@@ -154,21 +154,21 @@ func (in *instance) startHandlerSpan(ctx *Context, endpoint string, awaited bool
 	}
 }
 
-// endHandlerSpan ends the span of the handler that has returned, or that of its deferred answer once
-// it is given.
+// endHandlerSpan ends the span of the handler that has returned; with a deferred answer, once it
+// is given.
 //
 //go:noinline
 func (in *instance) endHandlerSpan(later *deferred, err error) {
 	s := in.mailbox.span
 	in.mailbox.span = nil
-	switch {
-	case s == nil:
-	case later != nil && err == nil:
-		later.span.Store(&s)
-		later.endSpan()
-	default:
-		s.End(Outcome{Err: err})
+	if s == nil {
+		return
 	}
+	if later != nil && err == nil {
+		later.setSpan(s)
+		return
+	}
+	s.End(Outcome{Err: err})
 }
 
 // enter makes a span that of the handled message, before its handler runs.

@@ -47,8 +47,8 @@ func (r *rollout) startSpan(ctx context.Context) (context.Context, actor.Span) {
 	})
 }
 
-// endSpan ends the span of a cast with its coverage. err is why no rank was asked, or why the caller
-// left. nil: there is no span.
+// endSpan ends the span of a cast with its coverage. err is why no rank was asked, or why the
+// caller left. nil: there is no span.
 func (r *rollout) endSpan(span actor.Span, err error) {
 	if span == nil {
 		return
@@ -146,7 +146,8 @@ func (s *receiveSpan) end() {
 		s.late.Stop()
 	}
 	if len(waiting) > 0 {
-		silent := addressed{s.at.extent, s.at.region, shape.RanksOf(slices.Values(slices.Sorted(maps.Keys(waiting))))}
+		ranks := slices.Values(slices.Sorted(maps.Keys(waiting)))
+		silent := addressed{s.at.extent, s.at.region, shape.RanksOf(ranks)}
 		o.Missing = len(waiting)
 		o.MissingRegion = silent.String()
 		o.Err = cmp.Or[error](o.Err, errSilent)

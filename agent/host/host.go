@@ -228,7 +228,8 @@ func (h *Host) start(ctx context.Context, o Options) error {
 		left = r.adoptAll()
 	}
 	opts := actor.Options{ID: h.id.Proc(), Principal: subjects.Host.Principal(h.id.Label()), Bus: o.Bus,
-		Space: o.Space, Registry: registry, Log: o.Log, Tracer: o.Tracer, Links: link.Config{FirstSeq: h.firstPacket},
+		Space: o.Space, Registry: registry, Log: o.Log, Tracer: o.Tracer,
+		Links:       link.Config{FirstSeq: h.firstPacket},
 		Coordinator: func(actor.Event) {}, // logged and published elsewhere
 	}
 	agent.ConfigureProc(&opts, o.Config)

@@ -15,8 +15,8 @@ import (
 
 func main() {
 	// a launched proc never returns
-	proc.MainWith(proc.MainOptions{StartTracer: startTracer("castnet-proc", os.Getenv, os.Stderr)},
-		builtin.Defs()...)
+	options := proc.MainOptions{StartTracer: startTracer("castnet-proc", os.Getenv, os.Stderr)}
+	proc.MainWith(options, builtin.Defs()...)
 	os.Exit(run(os.Args[1:], os.Getenv, os.Stderr))
 }
 

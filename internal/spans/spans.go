@@ -1,6 +1,7 @@
 package spans
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,15 +165,10 @@ func label(name string) string {
 
 // operation is the name of what happens to a message.
 func operation(k actor.OperationKind) string {
-	switch k {
-	case actor.OpPost:
-		return "send"
-	case actor.OpCast:
-		return "cast"
-	case actor.OpReceive:
-		return "receive"
+	names := map[actor.OperationKind]string{
+		actor.OpPost: "send", actor.OpCast: "cast", actor.OpReceive: "receive",
 	}
-	return "process"
+	return cmp.Or(names[k], "process")
 }
 
 // spanKind is the kind of the span of an operation.

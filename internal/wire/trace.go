@@ -26,7 +26,7 @@ func (t *Trace) isValid() bool {
 	return [16]byte(t[:16]) != [16]byte{} && [8]byte(t[16:]) != [8]byte{}
 }
 
-// Headers of a packet with a sampled message. The servers on its way report it as hops of the trace.
+// Headers of a packet with a sampled message. The servers on its way report it as hops.
 const (
 	HeaderTrace     = "traceparent"
 	HeaderTraceDest = "Nats-Trace-Dest"

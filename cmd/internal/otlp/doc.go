@@ -2,8 +2,8 @@
 // environment say. Without OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or
 // OTEL_TRACES_EXPORTER=otlp it does nothing.
 //
-//   - OTLP-1 (spans leave): Stop sends the ended spans, within its context. An unreachable collector
-//     delays no message: its spans wait in a bounded queue and are dropped.
+//   - OTLP-1 (spans leave): Stop sends the ended spans, within its context. An unreachable
+//     collector delays no message: its spans wait in a bounded queue and are dropped.
 //   - OTLP-2 (one decision): The share of OTEL_TRACES_SAMPLER_ARG begins a trace. Messages of a
 //     sampled trace have spans in each process that exports, and other messages none.
 //

@@ -40,7 +40,8 @@ func Start(ctx context.Context, service, version string, getenv func(string) str
 		return nil, stop, fmt.Errorf("cannot export spans: %w", err)
 	}
 	about, err := resource.New(ctx,
-		resource.WithAttributes(attribute.String("service.name", service), attribute.String("service.version", version)),
+		resource.WithAttributes(attribute.String("service.name", service),
+			attribute.String("service.version", version)),
 		resource.WithHost(), resource.WithProcessPID(), resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if err != nil {
 		return nil, stop, fmt.Errorf("cannot read the resource of spans: %w", err)
