@@ -27,6 +27,7 @@ import (
 // Rank is an actor of the test's mesh.
 type Rank struct {
 	rank int
+	over chan struct{} // closed at the end of the test
 }
 
 var (
@@ -44,9 +45,9 @@ func (r *Rank) square(_ *actor.Context, n int) (int, error) {
 	return n * n, nil
 }
 
-func (r *Rank) hang(ctx *actor.Context, rank int) (int, error) {
+func (r *Rank) hang(_ *actor.Context, rank int) (int, error) {
 	if r.rank == rank {
-		<-ctx.Done()
+		<-r.over
 	}
 	return r.rank, nil
 }
@@ -96,16 +97,18 @@ func newRanks(t testing.TB, to *receiver) ranks {
 	m := ranks{place: cast.Placement{Mesh: testproc.MeshID(t, "mesh"), PerHost: 3, PerProcess: 1,
 		Extent: shape.Of("host", 2).With("gpu", 3)}}
 	m.via, _ = testproc.Start(t, srv, testproc.Options{Options: actor.Options{Tracer: newTracer(t, to, "client")}})
+	over := make(chan struct{})
 	for rank := range m.place.Extent.NumRanks() {
 		o := testproc.Options{Member: &cast.Member{Placement: m.place, Rank: rank},
 			Options: actor.Options{ID: m.place.Proc(rank), Tracer: newTracer(t, to, fmt.Sprint("rank ", rank))}}
 		p, _ := testproc.Start(t, srv, o, rankType.Define(
-			func(_ *actor.Context, rank int) (*Rank, error) { return &Rank{rank: rank}, nil },
+			func(_ *actor.Context, rank int) (*Rank, error) { return &Rank{rank, over}, nil },
 			square.Handle((*Rank).square), hang.Handle((*Rank).hang), pass.Handle((*Rank).pass),
 			note.Handle((*Rank).note)))
 		_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: "rank", Name: "ranks", Params: rank})
 		require.NoError(t, err)
 	}
+	t.Cleanup(func() { close(over) })
 	return m
 }
 
