@@ -7,13 +7,13 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Tracer makes spans of messages (Options.Tracer). It decides which messages it samples. Its
-// methods run on the goroutines of senders, handlers and connections, and must not block.
+// Tracer decides on spans of messages and makes them (Options.Tracer). Its methods run on the
+// goroutines of senders, handlers and connections, and must not block.
 type Tracer interface {
 	// Samples reports whether a message has a span. Its parent is the tracer's own span in ctx, or
 	// else t, the trace of ctx. With neither, mayStart permits to begin a trace.
 	Samples(ctx context.Context, t Trace, mayStart bool) bool
-	// Start begins the span of an operation that is sampled. nil: it has none all the same.
+	// Start begins the span of a sampled operation. nil: it has none all the same.
 	Start(ctx context.Context, o Operation) Span
 }
 
@@ -125,8 +125,8 @@ func endSpan(s Span, err error) {
 	}
 }
 
-// startHandlerSpan begins the span of a handler whose message has a trace, as the parent of the
-// messages that the handler sends. If the message has a span already, the Context gets that one.
+// startHandlerSpan begins the span of a handler, as the parent of the handler's own messages. The
+// handled message has a trace. If it has a span already, the Context gets that one.
 //
 //go:noinline
 func (in *instance) startHandlerSpan(ctx *Context, endpoint string, awaited bool) {

@@ -14,7 +14,7 @@ type Option func(*spans.Options)
 // draw costs less than a provider's sampler, which sees only these messages.
 func Roots(share float64) Option { return func(o *spans.Options) { o.Roots = share } }
 
-// New returns a tracer whose spans go to a provider.
+// New returns a tracer with the spans of a provider.
 func New(provider trace.TracerProvider, options ...Option) (actor.Tracer, error) {
 	o := spans.Options{Provider: provider, Roots: 1}
 	for _, option := range options {

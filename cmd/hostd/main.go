@@ -20,9 +20,11 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Getenv, os.Stderr))
 }
 
+// startsTracer returns a tracer, or nil, and its end.
+type startsTracer func(context.Context) (actor.Tracer, func(context.Context) error, error)
+
 // startTracer returns the start of the tracer of a service, as the environment says.
-func startTracer(service string, getenv func(string) string, stderr io.Writer) func(context.Context) (actor.Tracer,
-	func(context.Context) error, error) {
+func startTracer(service string, getenv func(string) string, stderr io.Writer) startsTracer {
 	return func(ctx context.Context) (actor.Tracer, func(context.Context) error, error) {
 		return otlp.Start(ctx, service, cli.Version(), getenv, func(err error) {
 			fmt.Fprintf(stderr, "%s: %v\n", service, err)

@@ -22,8 +22,8 @@ const protocol = "http/protobuf"
 
 // Start returns the tracer of a command with the default service name, or nil if the environment
 // asks for none. stop sends the last spans and ends the exporter. report gets an error of the
-// exporter, once in a minute at most. The exporter reads the environment of the process for what
-// Start does not.
+// exporter, once in a minute at most. The exporter reads the other variables in the environment of
+// the process.
 func Start(ctx context.Context, service, version string, getenv func(string) string,
 	report func(error)) (t actor.Tracer, stop func(context.Context) error, err error) {
 	stop = func(context.Context) error { return nil }
@@ -47,7 +47,9 @@ func Start(ctx context.Context, service, version string, getenv func(string) str
 		return nil, stop, fmt.Errorf("cannot read the resource of spans: %w", err)
 	}
 	// the share of new traces is drawn before the SDK makes a span of them
-	p := trace.NewTracerProvider(trace.WithBatcher(&reporting{SpanExporter: exporter, report: report}), trace.WithResource(about),
+	p := trace.NewTracerProvider(
+		trace.WithBatcher(&reporting{SpanExporter: exporter, report: report}),
+		trace.WithResource(about),
 		trace.WithSampler(trace.ParentBased(trace.AlwaysSample())))
 	t, err = spans.New(spans.Options{Provider: p, Roots: roots})
 	return t, p.Shutdown, err
@@ -65,7 +67,7 @@ type reporting struct {
 	reported time.Time  // the last report; zero: there was none
 }
 
-// ExportSpans sends spans. Those that it cannot send are lost.
+// ExportSpans sends spans, or loses them and reports an error.
 func (r *reporting) ExportSpans(ctx context.Context, all []trace.ReadOnlySpan) error {
 	err := r.SpanExporter.ExportSpans(ctx, all)
 	if err == nil {
@@ -105,8 +107,8 @@ func isAsked(getenv func(string) string) (bool, error) {
 	return true, nil
 }
 
-// rootShare is the share of messages without a trace that begin one. An application's own traces
-// are taken up whatever it is, unless the sampler has no parent.
+// rootShare is the share of new traces among messages without one. The share does not concern the
+// traces of an application.
 func rootShare(getenv func(string) string) (float64, error) {
 	switch sampler := getenv("OTEL_TRACES_SAMPLER"); sampler {
 	case "", "always_on", "parentbased_always_on":
