@@ -65,3 +65,44 @@ func Example() {
 	// server counter/add Unset
 	// client counter/add Unset
 }
+
+// A share of the messages without a trace begins one. Messages in a sampled trace of the program are
+// sampled, too.
+func ExampleRoots() {
+	ctx := context.Background()
+	spans := tracetest.NewInMemoryExporter()
+	provider := sdk.NewTracerProvider(sdk.WithSyncer(spans))
+	server, err := embed.Start(ctx, embed.Options{DontListen: true})
+	if err != nil {
+		panic(err)
+	}
+	defer server.Shutdown()
+	options := mesh.Options{Server: server}
+	options.Actors = []actor.Def{counter.Define(newCounter, add.Handle((*Counter).add))}
+	options.Tracer, err = otelcastnet.New(provider, otelcastnet.Roots(0.01))
+	if err != nil {
+		panic(err)
+	}
+	conn, err := mesh.Connect(ctx, options)
+	if err != nil {
+		panic(err)
+	}
+	defer conn.Close(ctx)
+	ref, err := actor.Spawn(ctx, conn.Proc(), counter, "counter", 0)
+	if err != nil {
+		panic(err)
+	}
+	spans.Reset()
+	own, span := provider.Tracer("program").Start(ctx, "request")
+	n, err := add.Call(own, ref, 2)
+	span.End()
+	fmt.Println(n, err)
+	for _, s := range spans.GetSpans() {
+		fmt.Println(s.SpanKind, s.Name)
+	}
+	// Output:
+	// 2 <nil>
+	// server counter/add
+	// client counter/add
+	// internal request
+}
