@@ -114,13 +114,17 @@ internal/cli < bus actor cast config mesh shape subjects
 	flags, NATS contexts, configuration files and exit codes are for the two commands, and the same in both
 internal/builtin < actor bus internal/wire subjects shape ; actor/actortest
 	the actors a host can run without a program of the user's; hostd binds them, others only name them; plain asks other programs over the bus, in JSON
+internal/spans < actor subjects
+	the spans of messages are the same in the commands and in otelcastnet, which is a module that users import
 internal/metrics < agent cast actor ; bus bus/embed mesh shape subjects agent/host agent/proc
 	what a scrape shows is the same at /metrics and in the command; nothing below them knows Prometheus
 internal/stacks < shape
 	what thousands of goroutines do fits a screen once equal stacks are one; pure, and tried with real profiles
 internal/page < mesh/inspect internal/stacks mesh system cast agent actor shape internal/text internal/wire ; agent/proc internal/proctest internal/testkit internal/testmesh
 	one page for hostd and the client; what it shows is what package inspect knows, and what it does the library does
-cmd/hostd < *
+cmd/internal/otlp < internal/spans actor
+	one place makes spans leave a command, and links the SDK of OpenTelemetry
+cmd/hostd < * cmd/internal/otlp
 	the composition root of a node: server, agents and built-in actors meet here
 cmd/client/internal/output < agent internal/text
 	what people see is printed in one place; it asks nothing
@@ -154,7 +158,7 @@ cmd/client/internal/heldmesh < mesh config controller agent actor bus shape subj
 	it holds meshes by handles, and starts hostd as a program
 cmd/client/internal/mcpserver < internal/cli internal/text
 	a protocol of its own around command lines; it knows no command, and the root gives it the function that runs them
-cmd/client < cmd/client/internal/mcpserver bus/ticket internal/auth mesh config controller system cast agent actor bus subjects shape internal/cli internal/fanout internal/metrics internal/text cmd/client/internal/output cmd/client/internal/flags mesh/inspect cmd/client/internal/target cmd/client/internal/app cmd/client/internal/candidates cmd/client/internal/casting cmd/client/internal/worldfile cmd/client/internal/logs cmd/client/internal/events cmd/client/internal/top cmd/client/internal/hostexec internal/page internal/stacks cmd/client/internal/doctor cmd/client/internal/heldmesh cmd/client/internal/screen ; agent/host agent/proc gateway internal/builtin cmd/client/internal/golden
+cmd/client < cmd/internal/otlp cmd/client/internal/mcpserver bus/ticket internal/auth mesh config controller system cast agent actor bus subjects shape internal/cli internal/fanout internal/metrics internal/text cmd/client/internal/output cmd/client/internal/flags mesh/inspect cmd/client/internal/target cmd/client/internal/app cmd/client/internal/candidates cmd/client/internal/casting cmd/client/internal/worldfile cmd/client/internal/logs cmd/client/internal/events cmd/client/internal/top cmd/client/internal/hostexec internal/page internal/stacks cmd/client/internal/doctor cmd/client/internal/heldmesh cmd/client/internal/screen ; agent/host agent/proc gateway internal/builtin cmd/client/internal/golden
 	a remote control: it launches and serves nothing; each command has its file, and what it needs a package
 examples/hello < mesh cast actor agent/host agent/proc bus bus/embed subjects shape
 	what a reader may copy: public packages only
@@ -230,6 +234,16 @@ github.com/google/pprof < internal/stacks cmd/client:tests
 	profiles of many processes are merged where a person looks at them
 github.com/prometheus/client_golang < internal/metrics
 	one place knows the text of Prometheus: the library counts, and the commands show
+go.opentelemetry.io/otel < internal/spans cmd/internal/otlp
+	the API is for those who make spans; the library has a hook
+go.opentelemetry.io/otel/sdk < cmd/internal/otlp
+	what becomes of spans is for programs
+go.opentelemetry.io/otel/exporters < cmd/internal/otlp
+	how spans leave is for programs
+go.opentelemetry.io/proto/otlp < cmd/internal/otlp:tests
+	tests read what a collector receives
+google.golang.org/protobuf < cmd/internal/otlp:tests
+	tests read what a collector receives
 github.com/prometheus/common < internal/metrics
 	the text format of client_golang
 github.com/modelcontextprotocol/go-sdk < cmd/client/internal/mcpserver cmd/client:tests
@@ -381,8 +395,8 @@ func parseTable(text string) (order []string, rows map[string]row) {
 			imports, tests, _ := strings.Cut(may, ";")
 			name = strings.TrimSpace(name)
 			r := row{imports: strings.Fields(imports), tests: strings.Fields(tests)}
-			if slices.Equal(r.imports, []string{"*"}) {
-				r.imports = slices.DeleteFunc(slices.Clone(order), isProgram)
+			if len(r.imports) > 0 && r.imports[0] == "*" {
+				r.imports = append(slices.DeleteFunc(slices.Clone(order), isProgram), r.imports[1:]...)
 			}
 			order, rows[name] = append(order, name), r
 		}

@@ -148,6 +148,16 @@ func (c *Casts) Receive(m bus.Msg, s subjects.Subject,
 // Trace is the trace of a cast with the context, as its header has it; nil: none.
 func (c *Casts) Trace(ctx context.Context) []byte { return originOf(ctx).ext() }
 
+// Hops is the trace of a sampled cast with the context, for the servers on its way; nil: none.
+func (c *Casts) Hops(ctx context.Context) *wire.Hops {
+	t := originOf(ctx).trace
+	if !t.IsSampled() {
+		return nil
+	}
+	dest, _ := ctx.Value(traceDestKey{}).(string)
+	return &wire.Hops{Trace: t, Dest: dest}
+}
+
 // SelfCall returns the error of a request of an actor to itself on its turn, which ctx belongs to;
 // nil: it is none.
 func (c *Casts) SelfCall(ctx context.Context, actor, endpoint string) error {

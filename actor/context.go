@@ -31,7 +31,7 @@ type Context struct {
 // answerSink receives an answer. The first answer counts; it may come on any goroutine.
 type answerSink interface{ complete(v any, err error) }
 
-// deadlineContext is the context of a message with a deadline, created on first use.
+// deadlineContext is the context of a message with a deadline or a span, created on first use.
 type deadlineContext struct {
 	context.Context
 	cancel context.CancelFunc
@@ -39,11 +39,11 @@ type deadlineContext struct {
 
 // base is the context behind this one.
 func (c *Context) base() context.Context {
-	if c.deadline == 0 && (c.delivery == nil || c.delivery.pending == nil) {
-		return c.in.lifetime()
-	}
 	if d := c.deadlineCtx.Load(); d != nil {
 		return d
+	}
+	if c.deadline == 0 && (c.delivery == nil || c.delivery.pending == nil) {
+		return c.in.lifetime()
 	}
 	ctx, cancel := context.WithCancel(c.in.lifetime())
 	if c.deadline != 0 {
@@ -89,7 +89,7 @@ func (c *Context) Done() <-chan struct{} { return c.base().Done() }
 // Err returns the reason why Done is closed.
 func (c *Context) Err() error { return c.base().Err() }
 
-// Value names the actor and the trace to this package; the context holds nothing else.
+// Value names the actor and the trace to this package, and the span of the handler to its tracer.
 func (c *Context) Value(key any) any {
 	switch key {
 	case originKey{}:

@@ -17,6 +17,7 @@ type deferred struct {
 	tasks    int         // guarded by the actor's lock: those for the answer that still run
 	deadline *time.Timer // of the caller; nil: it has none
 	act      atomic.Pointer[auditRecord]
+	span     atomic.Pointer[Span]
 	answered atomic.Pointer[error] // the error of the answer; nil: there is none yet
 }
 
@@ -34,6 +35,21 @@ func (d *deferred) auditAnswer() {
 	if err := d.answered.Load(); err != nil {
 		if act := d.act.Swap(nil); act != nil {
 			act.onAnswer(*err)
+		}
+	}
+}
+
+// setSpan sets the span of the message, which ends with the answer.
+func (d *deferred) setSpan(s Span) {
+	d.span.Store(&s)
+	d.endSpan()
+}
+
+// endSpan ends the span of the message once the answer is given.
+func (d *deferred) endSpan() {
+	if err := d.answered.Load(); err != nil {
+		if s := d.span.Swap(nil); s != nil {
+			endSpan(*s, *err)
 		}
 	}
 }
@@ -103,6 +119,7 @@ func (d *deferred) complete(v any, err error) {
 		d.in.removeDeferred(d)
 		d.answered.Store(&err)
 		d.auditAnswer()
+		d.endSpan()
 		if d.to != nil {
 			d.to.complete(v, err)
 		}

@@ -30,6 +30,7 @@ type Delivery struct {
 	Reply       string           // the port that wants the answer, as text; "": see Answer
 	Raw         []byte           // the message, encoded; decoded on the actor's turn
 	Trace       *wire.Trace      // nil: none
+	Span        Span             // that of the message in this process; nil: its handler begins one
 
 	// Point returns the place of a rank in the view of the cast. It is called on its actor's turn.
 	// nil: the message is not a cast.

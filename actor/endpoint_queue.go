@@ -207,15 +207,21 @@ func handle[M, R any](l *typedQueue[M, R], in *instance, lt *queuedMessage[M, R]
 	if l.b.audited {
 		act = newAuditRecord(l.b.name, ctx, m)
 	}
+	awaited := lt.reply != nil || lt.request != nil && lt.request.awaitsAnswer()
+	if ctx.trace != nil {
+		in.startHandlerSpan(ctx, l.b.name, awaited)
+	}
 	v, err := l.b.handle(in.actor, ctx, m)
 	if err != nil {
 		l.stats.failed.Add(1)
 	}
 	deferred := ctx.deferred
+	if ctx.trace != nil {
+		in.endHandlerSpan(deferred, err)
+	}
 	if act != nil {
 		act.onHandled(ctx, deferred, err)
 	}
-	awaited := lt.reply != nil || lt.request != nil && lt.request.awaitsAnswer()
 	if lt.reply != nil || lt.request != nil {
 		ctx.finish()
 	} else if deferred != nil {

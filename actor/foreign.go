@@ -2,6 +2,7 @@ package actor
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -102,7 +103,10 @@ func (f *Foreign) Deliver(actor, port string, m ForeignMessage) {
 	if !m.Point.Extent().Equal(shape.Unit()) {
 		q.Point = func(int) shape.Point { return m.Point }
 	}
-	q.Answer = func(_ int, a Answer) { f.log(m, a) }
+	q.Answer = func(_ int, a Answer) {
+		endSpan(q.Span, a.Err)
+		f.log(m, a)
+	}
 	if m.Msg.Reply != "" {
 		if !f.MayAnswer(m.Msg.Reply, m.From) {
 			p.counts.malformed.Add(1)
@@ -110,7 +114,13 @@ func (f *Foreign) Deliver(actor, port string, m ForeignMessage) {
 				Msg("foreign message refused: its reply subject is not its sender's")
 			return
 		}
-		q.Answer = func(_ int, a Answer) { f.answer(m, actor, port, format, a) }
+		q.Answer = func(_ int, a Answer) {
+			endSpan(q.Span, a.Err)
+			f.answer(m, actor, port, format, a)
+		}
+	}
+	if p.options.Tracer != nil {
+		f.startSpan(q, m)
 	}
 	if !admitted {
 		p.deadLetters.reject(q, "", errorf(CodeTooMany, p.id.Actor(actor).String(), port, tooMany, m.From,
@@ -122,6 +132,20 @@ func (f *Foreign) Deliver(actor, port string, m ForeignMessage) {
 		return
 	}
 	p.inbox.deliverOrReject(q)
+}
+
+// startSpan begins the span of a plain client's message, up to its answer.
+func (f *Foreign) startSpan(q *request, m ForeignMessage) {
+	ctx := origin{trace: q.Trace}.context(context.Background())
+	tracer := f.p.options.Tracer
+	if !tracer.Samples(ctx, decodeTrace(q.Trace), true) {
+		return
+	}
+	q.Span = tracer.Start(ctx, Operation{Kind: OpServe,
+		Actor: f.p.id.Actor(q.Actor), Endpoint: q.Port, Awaited: m.Msg.Reply != ""})
+	if q.Span != nil {
+		q.Trace = q.Span.Trace().encode()
+	}
 }
 
 // Refuse answers a message of a plain NATS client with an unparsable subject. A peer's

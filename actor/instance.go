@@ -368,6 +368,9 @@ func (in *instance) handleCrash(p any) (goOn bool) {
 	}
 	in.log().Error().Str("endpoint", e.endpoint).Bytes("stack", debug.Stack()).Msg("actor " + e.reason)
 	err := errorf(CodePanic, in.id().String(), e.endpoint, "%s", e.reason)
+	if in.mailbox != nil {
+		in.endHandlerSpan(nil, err)
+	}
 	in.fail(e)
 	if b := in.spawn; b != nil && !b.constructed {
 		in.finishConstruct(errorf(CodePanic, in.id().String(), "", "the constructor of actor type %s %s",

@@ -52,6 +52,7 @@ type mailbox struct {
 	batchTime   int64    // the turn's: the time it was taken up, when known
 	sendCtx     Context  // the turn's, except its origin: of messages without caller and trace
 	tracedCtx   *Context // the turn's: the same for the latest trace; nil: there was none
+	span        Span     // the turn's: of the running handler; nil: it has none
 }
 
 // slot is an endpoint queue and the endpoint of its last lookup.

@@ -26,7 +26,7 @@ const (
 )
 
 // Options configures a proc. ID, Bus and Registry are required; the rest has defaults. A proc with
-// an Index above 0 needs Lead, and uses its Bus, Space and Links.
+// an Index above 0 needs Lead, and uses its Bus, Space, Links and Tracer.
 type Options struct {
 	ID  subjects.ProcID
 	Bus *bus.Bus // not owned: the proc does not close it
@@ -59,6 +59,9 @@ type Options struct {
 	Deadline time.Duration
 	// Mailbox is the default size of a mailbox, in messages; 0: 1,024.
 	Mailbox int
+
+	// Tracer makes spans of messages; nil: none.
+	Tracer Tracer
 }
 
 // Proc is an actor runtime with an address: it runs actors, and receives and sends their messages
@@ -112,6 +115,7 @@ func NewProc(ctx context.Context, o Options) (*Proc, error) {
 				o.ID, o.Lead.id)
 		}
 		o.Bus, o.Space = o.Lead.bus, o.Lead.space
+		o.Tracer = o.Lead.options.Tracer
 	} else if o.ID.Index > 0 {
 		return nil, fmt.Errorf("start proc %s: want the lead proc of its process, %s, in Options.Lead", o.ID,
 			o.ID.Lead())

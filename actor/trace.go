@@ -23,7 +23,10 @@ type Trace struct {
 }
 
 // HeaderTrace is the header of a plain client's trace.
-const HeaderTrace = "traceparent"
+const HeaderTrace = wire.HeaderTrace
+
+// HeaderTraceDest is the header of a plain client's subject for the reports of servers.
+const HeaderTraceDest = wire.HeaderTraceDest
 
 // The two flags that W3C defines: sampled, and random trace ID.
 const traceFlags = 0b11
@@ -95,6 +98,15 @@ func (t Trace) AddTo(h bus.Header) {
 // that of ctx.
 func WithTrace(ctx context.Context, t Trace) context.Context {
 	return origin{originOf(ctx).in, t.encode()}.context(ctx)
+}
+
+// traceDestKey is the context key of the subject of WithTraceDest.
+type traceDestKey struct{}
+
+// WithTraceDest returns a context whose casts, if they are sampled, make the servers on their way
+// report to a subject of a plain client.
+func WithTraceDest(ctx context.Context, subject string) context.Context {
+	return context.WithValue(ctx, traceDestKey{}, subject)
 }
 
 // TraceOf returns the trace that messages sent with ctx carry.

@@ -49,7 +49,13 @@ func (e Endpoint[A, M, R]) CallUrgent(ctx context.Context, to Ref[A], m M) (R, e
 	if p.process.has(to.id.Proc) {
 		return e.Call(ctx, to, m)
 	}
-	return DecodeAnswer[R](p.outbox.callUrgent(ctx, from, to.id, e.name, m))
+	if p.options.Tracer == nil {
+		return DecodeAnswer[R](p.outbox.callUrgent(ctx, from, to.id, e.name, m))
+	}
+	traced, span := p.startSpan(ctx, OpAsk, to.id, e.name)
+	v, err := DecodeAnswer[R](p.outbox.callUrgent(traced, from, to.id, e.name, m))
+	endSpan(span, err)
+	return v, err
 }
 
 // callUrgent sends on both connections, and waits.

@@ -24,12 +24,28 @@ const clientName = "client"
 func (e Endpoint[A, M, R]) Call(ctx context.Context, to Ref[A], m M) (R, error) {
 	if to.in != nil && isValid(e.endpointSpec) {
 		if o, here := localSender(ctx, to.in, to.via); here {
+			if to.in.proc.options.Tracer != nil {
+				return callTraced[M, R](ctx, e.endpointSpec, &to.actorRef, m)
+			}
 			if v, err, ok := callLocal[M, R](ctx, e.endpointSpec, o, to.in, m); ok {
 				return v, err
 			}
 		}
 	}
 	return callRemote[M, R](ctx, e.endpointSpec, &to.actorRef, m)
+}
+
+// callTraced is Call within a proc with a tracer.
+//
+//go:noinline
+func callTraced[M, R any](ctx context.Context, s *endpointSpec, to *actorRef, m M) (R, error) {
+	traced, span := to.in.proc.startSpan(ctx, OpAsk, to.id, s.name)
+	v, err, ok := callLocal[M, R](traced, s, originOf(traced), to.in, m)
+	if !ok {
+		v, err = callRemote[M, R](traced, s, to, m)
+	}
+	endSpan(span, err)
+	return v, err
 }
 
 // callRemote is Call for an actor not known to be local.
@@ -41,7 +57,13 @@ func callRemote[M, R any](ctx context.Context, s *endpointSpec, to *actorRef, m 
 		var none R
 		return none, err
 	}
-	return DecodeAnswer[R](ask(ctx, p, from, to.id, s.name, m))
+	if p.options.Tracer == nil {
+		return DecodeAnswer[R](ask(ctx, p, from, to.id, s.name, m))
+	}
+	traced, span := p.startSpan(ctx, OpAsk, to.id, s.name)
+	v, err := DecodeAnswer[R](ask(traced, p, from, to.id, s.name, m))
+	endSpan(span, err)
+	return v, err
 }
 
 // Send sends m without waiting. A nil error means that a local mailbox has the message, or that it
@@ -50,6 +72,13 @@ func callRemote[M, R any](ctx context.Context, s *endpointSpec, to *actorRef, m 
 func (e Endpoint[A, M, R]) Send(ctx context.Context, to Ref[A], m M) error {
 	if to.in != nil && isValid(e.endpointSpec) {
 		if o, here := localSender(ctx, to.in, to.via); here {
+			if to.in.proc.options.Tracer != nil {
+				if traced, span := to.in.proc.startSpan(ctx, OpPost, to.id, e.name); span != nil {
+					err := e.Send(traced, to, m)
+					endSpan(span, err)
+					return err
+				}
+			}
 			if ok, why := send(to.in, e.endpointSpec, queuedMessage[M, R]{m: m, from: o.in, trace: o.trace},
 				0); why == nil {
 				if ok {
@@ -70,6 +99,13 @@ func (e Endpoint[A, M, R]) Send(ctx context.Context, to Ref[A], m M) error {
 func (e Endpoint[A, M, R]) SendWait(ctx context.Context, to Ref[A], m M) error {
 	if to.in != nil && isValid(e.endpointSpec) {
 		if o, here := localSender(ctx, to.in, to.via); here {
+			if to.in.proc.options.Tracer != nil {
+				if traced, span := to.in.proc.startSpan(ctx, OpPost, to.id, e.name); span != nil {
+					err := e.SendWait(traced, to, m)
+					endSpan(span, err)
+					return err
+				}
+			}
 			ok, why := send(to.in, e.endpointSpec, queuedMessage[M, R]{m: m, from: o.in, trace: o.trace}, 0)
 			if ok && why == nil {
 				return nil
@@ -135,6 +171,16 @@ func sendRemote[M any](ctx context.Context, s *endpointSpec, to *actorRef, m M, 
 	p, from, err := prepare(ctx, s, to)
 	if err != nil {
 		return err
+	}
+	if p.options.Tracer != nil {
+		if traced, span := p.startSpan(ctx, OpPost, to.id, s.name); span != nil {
+			if wait != nil {
+				wait = traced
+			}
+			err := sendRemote(traced, s, to, m, wait)
+			endSpan(span, err)
+			return err
+		}
 	}
 	if to.id.Proc == p.id {
 		q := p.newLocalRequest(ctx, from, to.id.Name, s.name, m)

@@ -174,6 +174,7 @@ type cluster struct {
 	client *actor.Proc
 	procs  []*actor.Proc
 	log    zerolog.Logger
+	tracer actor.Tracer // nil: none
 }
 
 func newCluster(t testing.TB, extent shape.Extent, perHost int) *cluster {
@@ -191,7 +192,14 @@ func newCrowd(t testing.TB, extent shape.Extent, perHost, perProcess int) *clust
 // earlier generations never answer.
 func newCrowdAgain(t testing.TB, extent shape.Extent, perHost, perProcess int, gens map[int]uint32) *cluster {
 	t.Helper()
-	c := &cluster{server: bustest.Server(t), log: testkit.Log(t)}
+	return newCrowdWith(t, extent, perHost, perProcess, gens, nil)
+}
+
+// newCrowdWith is newCrowdAgain with a tracer in all procs.
+func newCrowdWith(t testing.TB, extent shape.Extent, perHost, perProcess int, gens map[int]uint32,
+	tracer actor.Tracer) *cluster {
+	t.Helper()
+	c := &cluster{server: bustest.Server(t), log: testkit.Log(t), tracer: tracer}
 	c.book = &book{done: make(chan struct{})}
 	c.place, c.region = cast.Placement{Mesh: testproc.MeshID(t, "mesh"), Extent: extent, PerHost: perHost,
 		PerProcess: perProcess}, extent.Region()
@@ -231,7 +239,7 @@ func (c *cluster) start(t testing.TB, id subjects.ProcID, m *cast.Member) *actor
 		refuse.Handle((*member).refuse), wait.Handle((*member).wait), relay.Handle((*member).relay),
 		list.Handle((*member).list), until.Handle((*member).until), tags.Handle((*member).tags),
 		choose.Handle((*member).choose), traced.Handle((*member).traced), later.Handle((*member).later))
-	o := testproc.Options{Options: actor.Options{ID: id, Log: c.log}, Member: m}
+	o := testproc.Options{Options: actor.Options{ID: id, Log: c.log, Tracer: c.tracer}, Member: m}
 	if id.Index > 0 {
 		o.Lead = c.procs[id.Rank-id.Index]
 	}

@@ -53,6 +53,8 @@
 //     cannot be encoded fails its rank.
 //   - CAST-13 (elastic meshes): Caller and ranks may know a mesh before and after its hosts
 //     changed. A cast then reaches exactly the ranks of its region that run, with the same fold.
+//   - CAST-14 (spans): A sampled cast has a span at its caller, with its coverage, and one in each
+//     process, which counts the ranks there. Messages of their handlers are its children.
 //
 // # Details
 //

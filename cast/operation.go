@@ -210,7 +210,8 @@ func (a *operation) isAwaiting(view int) bool {
 // members in this one.
 func (a *operation) publish(ctx context.Context, from string, h header, body []byte, typ string) error {
 	t := a.target
-	m := actor.Multicast{Envelope: wire.Envelope{Kind: wire.Cast, Sender: from, Body: body}, Type: typ}
+	m := actor.Multicast{Envelope: wire.Envelope{Kind: wire.Cast, Sender: from, Body: body,
+		Hops: a.p.Casts().Hops(ctx)}, Type: typ}
 	if d, ok := ctx.Deadline(); ok {
 		m.Until = d
 		if h.Mode != modeSend {

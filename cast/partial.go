@@ -40,7 +40,9 @@ func ReduceStream[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoin
 		}
 		ctx, cancel := r.withDeadline(ctx)
 		defer cancel()
+		ctx, span := r.startSpan(ctx)
 		a, err := r.start(ctx)
+		defer func() { r.endSpan(span, err) }()
 		if err != nil {
 			r.count(err)
 			yield(Partial[R]{Err: err})

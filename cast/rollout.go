@@ -48,8 +48,16 @@ func newRollout(t Target, q castRequest) *rollout {
 // run asks batch after batch, and calls each for every rank with a new fate; false ends the cast.
 // Only a cast whose answers come one by one has such ranks. An error means that no rank was asked,
 // or is errAbandoned.
-func (r *rollout) run(ctx context.Context, each func(rank int) bool) (err error) {
-	defer func() { r.count(err) }()
+func (r *rollout) run(ctx context.Context, each func(rank int) bool) error {
+	ctx, span := r.startSpan(ctx)
+	err := r.askBatches(ctx, each)
+	r.count(err)
+	r.endSpan(span, err)
+	return err
+}
+
+// askBatches is run without its counters and its span.
+func (r *rollout) askBatches(ctx context.Context, each func(rank int) bool) error {
 	failures := 0
 	var last error // reason of the last failure
 	settled := func() bool {

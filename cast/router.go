@@ -262,6 +262,13 @@ func (r *Router) deliver(from subjects.ActorID, by subjects.Sender, n uint64, e 
 	if err != nil {
 		return err
 	}
+	if span := r.startReceiveSpan(f, &h, first, end); span != nil {
+		if answer == nil { // the ends of its handlers are not reported
+			defer span.sent()
+		} else {
+			answer = span.count(answer)
+		}
+	}
 	f.Answer = answer
 	if answer == nil {
 		f.Refused = refused

@@ -32,9 +32,11 @@ func Send[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, 
 	if err != nil {
 		return err
 	}
+	ctx, span := r.startSpan(ctx)
 	a, err := r.start(ctx)
 	if err != nil {
 		r.count(err)
+		r.endSpan(span, err)
 		return err
 	}
 	defer a.close()
@@ -44,6 +46,7 @@ func Send[A, M, R any](ctx context.Context, to Mesh[A], ep actor.Endpoint[A, M, 
 		}
 	}
 	r.count(nil)
+	r.endSpan(span, nil)
 	return r.coverageError()
 }
 

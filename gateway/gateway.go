@@ -42,6 +42,7 @@ type Options struct {
 	Namespace string         // "" = default
 	Version   string         // for discovery
 	Config    *config.Config // limits; nil: what the environment says
+	Tracer    actor.Tracer   // makes spans of requests and their casts; nil: none
 	Log       zerolog.Logger
 }
 
@@ -85,7 +86,7 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 	n, err := mesh.Connect(ctx, mesh.Options{
 		Bus: o.Bus, Root: o.Root, Namespace: o.Namespace, Label: "gateway", Name: "gateway/" + o.Label,
 		Principal: subjects.Gateway.Principal(o.Label),
-		Config:    o.Config, Log: o.Log,
+		Config:    o.Config, Log: o.Log, Tracer: o.Tracer,
 		OnFailure: func(actor.Event) {}, // it is logged; requests are served all the same
 	})
 	if err != nil {
@@ -278,7 +279,14 @@ func (g *Gateway) answer(ctx context.Context, m bus.Msg) {
 	defer done()
 	ctx, cancel := context.WithTimeout(actor.WithTrace(ctx, r.trace), r.ttl)
 	defer cancel()
+	if r.traceDest != "" && g.proc.Foreign().MayAnswer(r.traceDest, r.from) { // a client may read it
+		ctx = actor.WithTraceDest(ctx, r.traceDest)
+	}
+	ctx, span := g.proc.StartSpan(ctx, actor.Operation{Kind: actor.OpServe,
+		Actor: subjects.ActorID{Name: r.actor}, Endpoint: r.endpoint, Awaited: r.reply != ""})
+	var last error
 	g.run(ctx, r, func(o outcome) {
+		last = o.err
 		if errors.Is(context.Cause(ctx), errClosing) && o.isTruncated() {
 			o.err = errClosing
 			o.partial = false
@@ -286,6 +294,9 @@ func (g *Gateway) answer(ctx context.Context, m bus.Msg) {
 		}
 		say(o)
 	})
+	if span != nil {
+		span.End(actor.Outcome{Err: last})
+	}
 }
 
 // isTruncated reports whether closing the gateway cut an answer short: ranks that it did not wait

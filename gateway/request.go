@@ -51,6 +51,7 @@ type request struct {
 	ttl                   time.Duration
 	body                  value
 	trace                 actor.Trace
+	traceDest             string    // where servers report the hops of its cast; "": to their account's
 	publishBy             time.Time // how long its answer may wait for a server; zero: not at all
 }
 
@@ -92,6 +93,7 @@ func parse(space subjects.Space, m bus.Msg, longest time.Duration) (request, err
 	if err := r.readHeaders(m.Header, longest); err != nil {
 		return r, err
 	}
+	r.traceDest = m.Header.Get(actor.HeaderTraceDest)
 	r.body, err = decodeBody(r.format, m.Data)
 	if err != nil {
 		return r, badRequest("%v", err)

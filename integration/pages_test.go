@@ -97,7 +97,7 @@ func TestPages_goFragmentsArePartsOfTests(t *testing.T) {
 	t.Parallel()
 	indent := regexp.MustCompile(`(?m)^[\t ]+`)
 	var tested strings.Builder
-	for _, tree := range []string{"../mesh", "../cast", "../examples"} {
+	for _, tree := range []string{"../mesh", "../cast", "../examples", "../otelcastnet"} {
 		require.NoError(t, filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") {
 				return err

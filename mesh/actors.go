@@ -73,11 +73,13 @@ func Spawn[A, P any](
 func SpawnActors[A, P any](
 	ctx context.Context, procs ProcMesh, typ actor.Type[A, P], s ActorSpawnSpec[P],
 ) (ActorMesh[A], error) {
+	ctx, span := startSpan(ctx, procs.net, "actors", s.Label)
 	m, err := spawnActors(ctx, procs, typ.Name(), ActorSpawnSpec[any]{
 		Label: s.Label, Params: s.Params, Lease: s.Lease, RestartPolicy: s.RestartPolicy, Display: s.Display,
 		ProgressTimeout: s.ProgressTimeout, AllowPartial: s.AllowPartial, Uncontrolled: s.Uncontrolled,
 		Linked: s.Linked,
 	})
+	endSpan(span, err)
 	return ActorMesh[A]{m}, err
 }
 

@@ -60,6 +60,9 @@ type Options struct {
 	// the environment.
 	Config *config.Config
 
+	// Tracer makes spans of the program's messages, casts and spawns; nil: none.
+	Tracer actor.Tracer
+
 	// Env is the environment of the procs that run this program, as KEY=value: see Env. The Env of
 	// a mesh's Command has precedence.
 	Env []string
@@ -139,7 +142,7 @@ func Connect(ctx context.Context, o Options) (*Net, error) {
 	opts := actor.Options{
 		ID: subjects.ProcID{Mesh: id}, Principal: principal, Bus: n.bus,
 		Space: space, Registry: registry, Log: o.Log,
-		Coordinator: o.OnFailure,
+		Coordinator: o.OnFailure, Tracer: o.Tracer,
 	}
 	agent.ConfigureProc(&opts, o.Config)
 	n.proc, err = actor.NewProc(ctx, opts)

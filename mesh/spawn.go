@@ -75,6 +75,14 @@ func (h HostMesh) Spawn(ctx context.Context, name string, perHost shape.Extent) 
 
 // SpawnProcs is Spawn with all options (MESH-3).
 func (h HostMesh) SpawnProcs(ctx context.Context, s SpawnSpec) (ProcMesh, error) {
+	ctx, span := startSpan(ctx, h.net, "procs", s.Name)
+	p, err := h.spawnProcs(ctx, s)
+	endSpan(span, err)
+	return p, err
+}
+
+// spawnProcs is SpawnProcs without a span.
+func (h HostMesh) spawnProcs(ctx context.Context, s SpawnSpec) (ProcMesh, error) {
 	desc, err := describeMesh(h, s)
 	if err != nil {
 		return ProcMesh{}, &RefusedError{"procs", s.Name, err}

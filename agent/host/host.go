@@ -65,6 +65,7 @@ type Options struct {
 	Labels       map[string]string
 	Local        *Local       // run procs in this process; nil: in OS processes
 	Config       *keys.Config // limits at the start, which attached programs add to; nil: defaults
+	Tracer       actor.Tracer // makes spans of the agent's messages; nil: none
 	Version      string
 	Maker        subjects.Sender // the process for which it was started, which it obeys; zero: none
 	// Metrics returns the metrics of other procs in this process, such as a gateway's, for those of
@@ -284,7 +285,8 @@ func (h *Host) start(ctx context.Context, o Options) error {
 		return err
 	}
 	opts := actor.Options{ID: h.id.Proc(), Principal: subjects.Host.Principal(h.id.Label()), Bus: o.Bus,
-		Space: o.Space, Registry: registry, Log: o.Log, Links: link.Config{FirstSeq: h.firstPacket},
+		Space: o.Space, Registry: registry, Log: o.Log, Tracer: o.Tracer,
+		Links:       link.Config{FirstSeq: h.firstPacket},
 		Coordinator: func(actor.Event) {}, // logged and published elsewhere
 	}
 	agent.ConfigureProc(&opts, o.Config)

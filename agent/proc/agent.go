@@ -31,6 +31,9 @@ type Options struct {
 	Log       zerolog.Logger
 	Config    *config.Config // for actors of the proc; nil: defaults
 
+	// Tracer makes spans of the proc's messages; nil: none. With a Leader: that of the leader.
+	Tracer actor.Tracer
+
 	// Leader is the first proc of a shared process, or nil. Bus and Space are then the leader's.
 	Leader *actor.Proc
 	// OnLeave is called once after a StopAll has stopped all actors (AGT-8). The caller then closes
@@ -61,7 +64,7 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 		o.Config = &config.Config{}
 	}
 	opts := actor.Options{ID: id, Principal: o.Principal, Bus: o.Bus, Space: o.Space, Registry: registry,
-		Log: o.Log, Lead: o.Leader, Links: link.Config{FirstSeq: o.FirstPacket},
+		Log: o.Log, Tracer: o.Tracer, Lead: o.Leader, Links: link.Config{FirstSeq: o.FirstPacket},
 		Coordinator: func(actor.Event) {}, // the agent observes every end, and its controller decides
 	}
 	agent.ConfigureProc(&opts, o.Config)

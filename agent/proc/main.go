@@ -31,6 +31,21 @@ func Main(defs ...actor.Def) { MainOr(nil, defs...) }
 // MainOr is Main for programs that can also be launched as a host. Function asHost runs the host
 // until lifeline closes or the process gets a stop signal.
 func MainOr(asHost func(as agent.HostBootstrap, lifeline <-chan struct{}) error, defs ...actor.Def) {
+	MainWith(MainOptions{AsHost: asHost}, defs...)
+}
+
+// MainOptions extend Main.
+type MainOptions struct {
+	// AsHost runs a process launched as a host, until lifeline closes or the process gets a stop
+	// signal; nil: it cannot be one.
+	AsHost func(as agent.HostBootstrap, lifeline <-chan struct{}) error
+	// StartTracer returns the tracer of a launched proc; nil: none. stop runs once the proc has
+	// ended, and sends the last spans.
+	StartTracer func(ctx context.Context) (t actor.Tracer, stop func(context.Context) error, err error)
+}
+
+// MainWith is Main with options.
+func MainWith(o MainOptions, defs ...actor.Def) {
 	registry, err := actor.NewRegistry(defs...)
 	if err != nil {
 		exitWithError(err)
@@ -42,7 +57,7 @@ func MainOr(asHost func(as agent.HostBootstrap, lifeline <-chan struct{}) error,
 	if !launched {
 		return
 	}
-	if err := runProcess(inherited, registry, asHost); err != nil {
+	if err := runProcess(inherited, registry, o); err != nil {
 		exitWithError(err)
 	}
 	os.Exit(0)
@@ -54,8 +69,7 @@ func exitWithError(err error) {
 }
 
 // runProcess runs a launched process: it reads the bootstrap and runs its role until stopped.
-func runProcess(in *launch.Inherited, registry actor.Registry,
-	asHost func(agent.HostBootstrap, <-chan struct{}) error) error {
+func runProcess(in *launch.Inherited, registry actor.Registry, o MainOptions) error {
 	payload, err := in.Payload()
 	if err != nil {
 		return fmt.Errorf("bootstrap: %w", err)
@@ -65,10 +79,10 @@ func runProcess(in *launch.Inherited, registry actor.Registry,
 		return fmt.Errorf("bootstrap: %w", err)
 	}
 	switch {
-	case to.Host != nil && asHost == nil:
+	case to.Host != nil && o.AsHost == nil:
 		return errors.New("launched as a host: want a program whose main calls host.Main")
 	case to.Host != nil:
-		return asHost(*to.Host, in.Lifeline())
+		return o.AsHost(*to.Host, in.Lifeline())
 	case to.Proc == nil:
 		return errors.New("bootstrap: want a proc or a host")
 	}
@@ -84,7 +98,11 @@ func runProcess(in *launch.Inherited, registry actor.Registry,
 	orphanGrace := config.ProcOrphanGrace.Get(cfg)
 	go awaitExitReason(term,
 		hostGone(in, cmp.Or(boot.AdoptionTimeout, config.ProcAdoptionTimeout.Get(cfg))), orphanGrace, leave)
-	w, err := startWorker(leaving, boot, cfg, registry, func(failed bool) {
+	tracer, stopTracer, err := o.startTracer(leaving)
+	if err != nil {
+		return err
+	}
+	w, err := startWorker(leaving, boot, cfg, registry, tracer, func(failed bool) {
 		if failed {
 			leave(errActorFailed)
 		}
@@ -108,10 +126,21 @@ func runProcess(in *launch.Inherited, registry actor.Registry,
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	err = w.close(ctx)
+	if stopping := stopTracer(ctx); stopping != nil {
+		fmt.Fprintf(os.Stderr, "castnet proc: cannot send the last spans: %v\n", stopping)
+	}
 	if err == nil && errors.Is(context.Cause(leaving), errActorFailed) {
 		return errActorFailed
 	}
 	return err
+}
+
+// startTracer returns the tracer of the process, or nil, and the end of it.
+func (o MainOptions) startTracer(ctx context.Context) (actor.Tracer, func(context.Context) error, error) {
+	if o.StartTracer == nil {
+		return nil, func(context.Context) error { return nil }, nil
+	}
+	return o.StartTracer(ctx)
 }
 
 // newConfig merges the client's configuration with the environment of this proc.
@@ -204,7 +233,7 @@ func isTimeout(err error) bool {
 
 // startWorker connects, starts the proc with router and agent, and reports ready (PROC-1).
 func startWorker(ctx context.Context, boot agent.Bootstrap, cfg *config.Config, registry actor.Registry,
-	leave func(failed bool)) (*worker, error) {
+	tracer actor.Tracer, leave func(failed bool)) (*worker, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(boot.ReadyTimeout, config.ProcReadyAckTimeout.Get(cfg)))
 	defer cancel()
 	id := boot.ProcID()
@@ -226,7 +255,7 @@ func startWorker(ctx context.Context, boot agent.Bootstrap, cfg *config.Config, 
 	w.proc, w.router, err = Join(ctx, Options{
 		Bus: w.bus, Principal: subjects.Proc.Principal(boot.Host.Proc.Mesh.Label()), Settings: boot.Bus,
 		Space: space, Registry: registry, Mesh: boot.Mesh, Rank: boot.Rank,
-		Gen: boot.Gen, Log: log, OnLeave: leave, Config: cfg,
+		Gen: boot.Gen, Log: log, OnLeave: leave, Config: cfg, Tracer: tracer,
 		Nonce: boot.Nonce, FirstPacket: boot.FirstPacket,
 	})
 	if err == nil {

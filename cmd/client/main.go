@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/cmd/client/internal/app"
 	"github.com/castnet-io/castnet/cmd/client/internal/flags"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/cmd/internal/otlp"
 	"github.com/castnet-io/castnet/internal/cli"
 )
 
@@ -32,8 +34,25 @@ func run(ctx context.Context, a *app.App, args []string) int {
 	root.SetArgs(flags.EscapeNegativeNumbers(args))
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
-	return cli.Execute(ctx, root, a.Stderr)
+	tracer, stop, err := otlp.Start(ctx, "castnet", cli.Version(), a.Getenv, func(err error) {
+		fmt.Fprintf(a.Stderr, "castnet: %v\n", err)
+	})
+	if err != nil {
+		fmt.Fprintf(a.Stderr, "Error: %v\n", err)
+		return cli.ExitUsage
+	}
+	a.Tracer = tracer
+	code := cli.Execute(ctx, root, a.Stderr)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSpansTimeout)
+	defer cancel()
+	if err := stop(ctx); err != nil {
+		fmt.Fprintf(a.Stderr, "cannot send the last spans: %v\n", err)
+	}
+	return code
 }
+
+// lastSpansTimeout bounds the wait for a collector at the end of a command.
+const lastSpansTimeout = 5 * time.Second
 
 const overview = `castnet starts meshes, shows what runs in them, and casts work to them.
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
@@ -36,6 +37,8 @@ type config struct {
 
 	external *bus.Options // nil: run a server
 	server   serverConfig // the own server, otherwise
+
+	tracer actor.Tracer // nil: no spans are exported
 }
 
 // serverConfig configures hostd's own server.

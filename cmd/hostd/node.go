@@ -117,7 +117,7 @@ func (n *node) startHost(ctx context.Context, o bus.Options) (err error) {
 		Allow: n.allow, AllowCommands: n.allowCommands, AllowUser: n.allowsUserPrograms(), ProcUser: n.procUser,
 		ProcLimits: n.rlimits, Builtin: []string{"proc"}, Config: n.keys,
 		Version: cli.Version(), ProcLogLevel: n.procLogLevel, Labels: n.labels, Log: o.Log,
-		StateDir: n.stateDir, Subreaper: true, Metrics: n.partMetrics,
+		StateDir: n.stateDir, Subreaper: true, Tracer: n.tracer, Metrics: n.partMetrics,
 	}))
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (n *node) startGateway(ctx context.Context, log zerolog.Logger) (err error)
 	}
 	o := gateway.Options{
 		Label: n.label, Bus: &n.options, Root: n.space.Root(), Namespace: n.space.Namespace(),
-		Version: cli.Version(), Config: n.keys, Log: log,
+		Version: cli.Version(), Config: n.keys, Tracer: n.tracer, Log: log,
 	}
 	start := func(ctx context.Context) (service, error) {
 		g, err := gateway.Start(ctx, o)

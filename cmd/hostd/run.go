@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"syscall"
+	"time"
 
 	keys "github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/cli"
@@ -28,6 +29,9 @@ func restrictProcess() error {
 	return nil
 }
 
+// lastSpansTimeout bounds the wait for a collector at the end of a hostd.
+const lastSpansTimeout = 5 * time.Second
+
 // runNode runs a node until a stop request or the loss of the bus.
 func runNode(ctx context.Context, c config, getenv func(string) string, stderr io.Writer) error {
 	ctx, asks := notifySignals(ctx)
@@ -39,6 +43,18 @@ func runNode(ctx context.Context, c config, getenv func(string) string, stderr i
 	for _, w := range append(keys.UnknownVariables(os.Environ()), c.keys.Conflicts()...) {
 		log.Warn().Msg(w)
 	}
+	tracer, stopTracer, err := startTracer("castnet-hostd", getenv, stderr)(ctx)
+	if err != nil {
+		return err
+	}
+	c.tracer = tracer
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSpansTimeout)
+		defer cancel()
+		if err := stopTracer(ctx); err != nil {
+			log.Warn().Err(err).Msg("cannot send the last spans")
+		}
+	}()
 	n, err := startNode(ctx, c, getenv, log)
 	if err != nil {
 		if stop, ok := errors.AsType[signalError](context.Cause(ctx)); ok {

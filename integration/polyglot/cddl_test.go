@@ -45,8 +45,8 @@ func TestCDDL_hasTheKeysOfEachWireStruct(t *testing.T) { // PLY-1
 func TestCDDL_namesTheHeadersOfTheCode(t *testing.T) { // PLY-1
 	inCode := map[string]bool{}
 	header := regexp.MustCompile(
-		`^"(Castnet-[A-Za-z-]*[a-zA-Z]|Nats-Service-[A-Za-z-]+|Content-Type|traceparent)"$`)
-	for _, pkg := range []string{"actor", "gateway", "internal/builtin"} {
+		`^"(Castnet-[A-Za-z-]*[a-zA-Z]|Nats-(?:Service|Trace)-[A-Za-z-]+|Content-Type|traceparent)"$`)
+	for _, pkg := range []string{"actor", "gateway", "internal/builtin", "internal/wire"} {
 		eachFile(t, repo(t, pkg), func(f *ast.File) {
 			ast.Inspect(f, func(n ast.Node) bool {
 				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {

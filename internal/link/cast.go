@@ -157,7 +157,8 @@ func (snd *sender) castToGroup(now Instant, k *Cast, g *Group, joined int) (err 
 			snd.join(l.m)
 		}
 	}
-	snd.ready = append(snd.ready, Publish{Subject: k.Subject, Seq: snd.lastSeq, Data: f.castPacket})
+	snd.ready = append(snd.ready, Publish{Subject: k.Subject, Seq: snd.lastSeq, Data: f.castPacket,
+		hops: f.hops})
 	return nil
 }
 

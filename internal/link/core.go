@@ -112,7 +112,8 @@ type Publish struct {
 	Seq      uint64 // with Hint: the end of the hint's subject
 	WantHint bool   // the peer's subscription is not confirmed
 	Data     []byte
-	resend   bool // a placeholder for packets to resend to To
+	hops     *wire.Hops // for its headers; nil: it has none
+	resend   bool       // a placeholder for packets to resend to To
 }
 
 // EffectKind is the kind of an effect.

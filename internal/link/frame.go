@@ -25,6 +25,7 @@ type frame struct {
 	barriers   []*Barrier // until it leaves; then its item has them
 	publishers int        // packets of it about to be published
 	returnable bool       // it holds a message that may come back: a send, or a cast of one
+	hops       *wire.Hops // of its first sampled message; nil: it has none
 
 	lastTo     *Target
 	lastSender string
@@ -107,6 +108,7 @@ func (f *frame) add(e *wire.Envelope, to *Target, m *Mark, until Instant) {
 	same := f.count > 0 && f.lastTo == to && f.lastSender == e.Sender
 	f.returnable = f.returnable || m.Call == nil || e.Kind == wire.Cast
 	f.buf = e.Append(f.buf, same)
+	f.hops = e.AddHops(f.hops)
 	if same && m.Call == nil {
 		if o := &f.fates[len(f.fates)-1]; o.until == until && o.mark.Call == nil && o.mark.Type == m.Type {
 			o.count++

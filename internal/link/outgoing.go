@@ -101,7 +101,7 @@ func (snd *sender) publish(now Instant, p *Peer, f *frame) {
 	prev := snd.track(now, p, snd.lastSeq, f)
 	f.open = false
 	f.publishers++
-	pub := Publish{frame: f, Subject: f.publishSubject(), To: p, Seq: snd.lastSeq,
+	pub := Publish{frame: f, Subject: f.publishSubject(), To: p, Seq: snd.lastSeq, hops: f.hops,
 		WantHint: !p.out.peerResponded, Data: f.packet(wire.Head{
 			Kind: wire.Data, Age: f.age(now), Seq: snd.lastSeq, PrevSeq: prev, Ack: snd.acks.piggybackAck(p),
 		})}

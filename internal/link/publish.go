@@ -104,6 +104,9 @@ func (l *Links) publish(pub Publish) {
 	if pub.WantHint {
 		m.Reply = l.o.Space.Hint(l.o.Self, strconv.FormatUint(pub.Seq, hintBase))
 	}
+	if pub.hops != nil && len(pub.Data)+hopsSize(pub.hops) <= l.o.Bus.Data().MaxPayload() {
+		m.Header = hopsHeader(pub.hops)
+	}
 	err := l.o.Bus.Data().PublishMsg(m)
 	switch {
 	case err == nil, errors.Is(err, bus.ErrDisconnected), errors.Is(err, bus.ErrClosed):
@@ -115,6 +118,18 @@ func (l *Links) publish(pub Publish) {
 		l.malformed(m.Subject, m.Data, err)
 	}
 }
+
+// hopsHeader are the headers of a packet with a sampled message. A repeated packet has none.
+func hopsHeader(h *wire.Hops) bus.Header {
+	all := bus.Header{wire.HeaderTrace: {h.Trace.String()}}
+	if h.Dest != "" {
+		all.Set(wire.HeaderTraceDest, h.Dest)
+	}
+	return all
+}
+
+// hopsSize bounds the size of these headers.
+func hopsSize(h *wire.Hops) int { return 128 + len(h.Dest) }
 
 // signalEffects wakes the effect loop.
 func (l *Links) signalEffects() { signal(l.effectsReady) }

@@ -37,6 +37,8 @@ type Envelope struct {
 	Ext    []byte        // data of the kind besides the body: of a Message its Trace, if it has one
 	Bytes  bool          // when encoding: Body is the content of the byte string in the body
 	Body   []byte
+
+	Hops *Hops // of a cast that is sent, for the headers of its packet; nil: none
 }
 
 // BodyLen is the size of the body.

@@ -24,6 +24,7 @@ type App struct {
 	LogLevel   string
 	ConfigFile string
 	Getenv     func(string) string
+	Tracer     actor.Tracer // makes spans of the command's messages; nil: none
 }
 
 // WithNetTimeout connects, runs do within --timeout, and disconnects.
@@ -119,7 +120,7 @@ func (a *App) MeshOptions() (mesh.Options, error) {
 	}
 	return mesh.Options{
 		Principal: mesh.UserPrincipal(subjects.Operator),
-		Bus:       &o, Namespace: a.Conn.Namespace, Log: log, Config: limits,
+		Bus:       &o, Namespace: a.Conn.Namespace, Log: log, Config: limits, Tracer: a.Tracer,
 		OnFailure: func(actor.Event) {}, // logged; the command reports its meaning
 	}, nil
 }
