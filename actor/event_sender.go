@@ -133,6 +133,8 @@ func (ms *Members) trust(e Event, by subjects.Sender) trust {
 		return untrusted
 	case by.Role() == subjects.System, process == owner && known == by:
 		return trusted
+	case process == owner && !e.Terminal():
+		return trusted // a new owner, from which nothing came so far, reports a resize: that only causes a question
 	case by.Role() == subjects.Host && g.isElsewhere(e):
 		// of a rank on another host: its own host may have been replaced
 	case by.Role() == subjects.Host:
