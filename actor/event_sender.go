@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -47,6 +48,52 @@ func (e Event) isOfHost(by subjects.Sender, process subjects.ProcessID) bool {
 	return err == nil && h.Proc().Process() == process && h.Label() == by.Principal().Label()
 }
 
+// NoteHosts records where a mesh was spawned: perHost ranks on each of its hosts, in rank order. The
+// word of another host about the first procs of these ranks does not count at once.
+func (ms *Members) NoteHosts(mesh subjects.MeshID, revision int, hosts []subjects.HostID, perHost int) {
+	if !mesh.IsValid() || perHost <= 0 {
+		return
+	}
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	if g := ms.generations.mesh(mesh); g.hosts == nil || revision > g.hostsRevision {
+		g.hosts = hosts
+		g.hostsRevision = revision
+		g.perHost = perHost
+	}
+}
+
+// isElsewhere reports whether an event names another host than the known one of its ranks. A hostd
+// that was restarted has the same label.
+func (m *meshGenerations) isElsewhere(e Event) bool {
+	if m == nil || e.Step == StepOwner {
+		return false
+	}
+	by, err := subjects.ParseHostID(e.Host)
+	if err != nil {
+		return true
+	}
+	for rank := e.Rank; rank < e.Rank+max(e.Count, 1); rank++ {
+		host := m.hostOf(rank, e.Gen)
+		if host.IsValid() && host.Label() != by.Label() {
+			return true
+		}
+	}
+	return false
+}
+
+// hostOf returns the host of a proc; invalid if it is unknown.
+func (m *meshGenerations) hostOf(rank, gen int) (host subjects.HostID) {
+	if newest, later := m.newest[uint32(rank)]; later && newest.Gen == gen {
+		host, _ = subjects.ParseHostID(newest.Host) // an event of the owner may name none
+		return host
+	}
+	if gen == 0 && m.perHost > 0 && rank/m.perHost < len(m.hosts) {
+		return m.hosts[rank/m.perHost]
+	}
+	return host
+}
+
 // NoteOwner records the process that owns a mesh. Its word about procs of the mesh counts at once.
 func (ms *Members) NoteOwner(mesh subjects.MeshID, owner subjects.ProcessID) {
 	if !mesh.IsValid() || !owner.IsValid() {
@@ -62,7 +109,7 @@ type trust int
 
 const (
 	trusted trust = iota
-	// the owner of the mesh may be unknown here, or another one: its word counts if the proc is silent
+	// the owner of the mesh may be unknown here, or another one: its word counts if the proc is gone
 	unknown
 	untrusted
 )
@@ -72,16 +119,33 @@ func (ms *Members) trust(e Event, by subjects.Sender) trust {
 	process, err := by.Process()
 	id := e.Proc()
 	owner := subjects.ProcessID{}
-	if g := ms.generations.byMesh[id.Mesh]; g != nil {
+	g := ms.generations.byMesh[id.Mesh]
+	if g != nil {
 		owner = g.owner
 	}
+	known := ms.lead.sender
+	if process != ms.lead.self {
+		known = ms.lead.links.SenderOf(process)
+	}
 	switch {
-	case err != nil, e.Step == StepOwner && (by.Role() != subjects.Host || owner == ms.lead.self):
+	case err != nil, known.IsValid() && known != by,
+		e.Step == StepOwner && (by.Role() != subjects.Host || owner == ms.lead.self):
 		return untrusted
-	case by.Role() == subjects.Host, by.Role() == subjects.System, process == owner,
-		process == id.Lead().Process():
+	case by.Role() == subjects.System, process == owner && known == by:
 		return trusted
-	case owner == ms.lead.self, !e.Terminal():
+	case process == owner && !e.Terminal():
+		return trusted // a new owner, from which nothing came so far, reports a resize: that only causes a question
+	case by.Role() == subjects.Host && g.isElsewhere(e):
+		// of a rank on another host: its own host may have been replaced
+	case by.Role() == subjects.Host:
+		return trusted
+	case process == id.Lead().Process() && by.Role() != subjects.Proc:
+		return trusted // a program; procs of a host may have a principal in common
+	case process == id.Lead().Process():
+	case owner == ms.lead.self:
+		return untrusted
+	}
+	if !e.Terminal() {
 		return untrusted
 	}
 	return unknown
@@ -89,19 +153,19 @@ func (ms *Members) trust(e Event, by subjects.Sender) trust {
 
 // Bounds of the checks of ends that an unknown sender reported.
 const (
-	endCheckTimeout = 2 * time.Second
-	maxEndChecks    = 256 // processes that are asked at a time; further ones are not believed
+	endCheckTimeout = 30 * time.Second
+	maxEndChecks    = 256 // procs that are asked at a time; further ends are not believed
 )
 
 // endChecks ask the procs that have ended, as an unknown sender says.
 type endChecks struct {
 	mu      sync.Mutex
-	running int
+	running map[subjects.ProcID]struct{}
 }
 
-// checkEnd asks each process of an event whether it lives. The end of a silent one counts, on the
-// control pump.
-func (ms *Members) checkEnd(e Event, w *meshSubscription) {
+// checkEnd asks each process of an event whether it lives. An end counts, on the control pump, once
+// the server knows no such process, or the proc confirms it. A busy proc may be silent for long.
+func (ms *Members) checkEnd(e Event, by subjects.Sender, w *meshSubscription) {
 	per := max(e.PerProcess, 1)
 	count := max(e.Count, 1)
 	for first := 0; first < count; {
@@ -118,36 +182,43 @@ func (ms *Members) checkEnd(e Event, w *meshSubscription) {
 			part.Seq = e.Seq + uint64(first)
 		}
 		first += part.Count
-		if !ms.endChecks.begin() {
+		id := part.Proc()
+		if !ms.endChecks.begin(id) {
 			ms.lead.counts.malformed.Add(1)
 			continue
 		}
 		ms.lead.workers.run(func() {
-			defer ms.endChecks.end()
+			defer ms.endChecks.end(id)
 			ctx, cancel := context.WithTimeout(context.Background(), endCheckTimeout)
 			defer cancel()
-			if _, err := ms.lead.InspectProc(ctx, part.Proc().Lead()); err == nil {
-				ms.lead.counts.malformed.Add(1)
-				ms.lead.sampledLog.Warn().Stringer("event", part).Msg("a proc lives whose end was reported")
+			now, err := ms.lead.InspectProc(ctx, id)
+			if errors.Is(err, ErrNoProc) || err == nil && now.Status != Running {
+				ms.lead.bus.Control().AfterReceived(func() { ms.apply(part, w) })
 				return
 			}
-			ms.lead.bus.Control().AfterReceived(func() { ms.apply(part, w) })
+			ms.lead.counts.malformed.Add(1)
+			ms.lead.sampledLog.Warn().Err(err).Stringer("event", part).Stringer("sender", by).
+				Msg("a proc has not confirmed its reported end")
 		})
 	}
 }
 
-func (c *endChecks) begin() bool {
+// begin reports whether a proc can be asked now: one question at a time.
+func (c *endChecks) begin(id subjects.ProcID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.running >= maxEndChecks {
+	if _, asked := c.running[id]; asked || len(c.running) >= maxEndChecks {
 		return false
 	}
-	c.running++
+	if c.running == nil {
+		c.running = map[subjects.ProcID]struct{}{}
+	}
+	c.running[id] = struct{}{}
 	return true
 }
 
-func (c *endChecks) end() {
+func (c *endChecks) end(id subjects.ProcID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.running--
+	delete(c.running, id)
 }

@@ -65,32 +65,73 @@ func TestMembers_believeNoStrangersAboutProcs_ACT18(t *testing.T) {
 	}
 }
 
-func TestMembers_believeHostsOwnersAndProcs_ACT18(t *testing.T) {
+func TestMembers_believeHostsAndOwners_ACT18(t *testing.T) {
 	srv := bustest.Server(t)
 	f := newForger(t, srv)
-	owner, host := newHost(t, "owner"), newHost(t, "n1")
-	for name, by := range map[string]func(subjects.ProcID) subjects.Sender{
-		"host": func(subjects.ProcID) subjects.Sender {
+	host := newHost(t, "n1")
+	for name, by := range map[string]func(owner *actor.Proc) subjects.Sender{
+		"host": func(*actor.Proc) subjects.Sender {
 			return subjects.NewSender(subjects.Host.Principal("n1"), host.Proc().Process())
 		},
-		"owner": func(subjects.ProcID) subjects.Sender {
-			return subjects.NewSender(subjects.Program.Principal("alice"), owner.Proc().Process())
-		},
-		"proc": func(id subjects.ProcID) subjects.Sender {
-			return subjects.NewSender(subjects.Proc.Principal("n1"), id.Process())
-		},
+		"owner": (*actor.Proc).Sender,
 	} {
-		victim, p := start(t, srv, "victim"), start(t, srv, "receiver")
-		p.Members().NoteOwner(victim.ID().Mesh, owner.Proc().Process())
+		victim, p, owner := start(t, srv, "victim"), start(t, srv, "receiver"), start(t, srv, "owner")
+		p.Members().NoteOwner(victim.ID().Mesh, owner.ID().Process())
+		p.Members().NoteHosts(victim.ID().Mesh, 0, []subjects.HostID{host}, 1)
 		_, err := add.Call(testkit.Soon(t), spawn(t, victim).Via(p), 1)
 		require.NoError(t, err)
+		_, err = add.Call(testkit.Soon(t), spawn(t, p).Via(owner), 1)
+		require.NoError(t, err)
 		f.tellOf(t, p, actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: victim.ID().Mesh.String(),
-			Host: host.String()}, by(victim.ID()))
+			Host: host.String()}, by(owner))
 		require.True(t, p.Members().IsEnded(victim.ID()), name)
 	}
 }
 
-// Where the owner of a mesh is not known, its word counts if the proc is silent.
+// A server that lets several processes share a principal lets each write the names of all processes.
+func TestMembers_askALivingProcWhoseEndAnotherReports_ACT18(t *testing.T) {
+	srv := bustest.Server(t)
+	f := newForger(t, srv)
+	owner, host := start(t, srv, "owner"), newHost(t, "n1")
+	evil := subjects.Proc.Principal("evil")
+	liar := newHost(t, "n2")
+	for name, by := range map[string]func(victim subjects.ProcID) subjects.Sender{
+		"the owner's process": func(subjects.ProcID) subjects.Sender {
+			return subjects.NewSender(evil, owner.ID().Process())
+		},
+		"its own process":      func(v subjects.ProcID) subjects.Sender { return subjects.NewSender(evil, v.Process()) },
+		"the reader's process": func(subjects.ProcID) subjects.Sender { return subjects.Sender{} }, // below
+		"another host": func(subjects.ProcID) subjects.Sender {
+			return subjects.NewSender(subjects.Host.Principal("n2"), liar.Proc().Process())
+		},
+	} {
+		victim, p := start(t, srv, "victim"), start(t, srv, "receiver")
+		id := victim.ID()
+		p.Members().NoteOwner(id.Mesh, owner.ID().Process())
+		sender := by(id)
+		if !sender.IsValid() {
+			p.Members().NoteOwner(id.Mesh, p.ID().Process())
+			sender = subjects.NewSender(evil, p.ID().Process())
+		}
+		p.Members().NoteHosts(id.Mesh, 0, []subjects.HostID{host}, 1)
+		ref := spawn(t, victim)
+		_, err := add.Call(testkit.Soon(t), ref.Via(p), 1)
+		require.NoError(t, err)
+		at := host
+		if sender.Role() == subjects.Host {
+			at = liar
+		}
+		before := p.Stats().Malformed
+		f.tellOf(t, p, actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: id.Mesh.String(),
+			Host: at.String()}, sender)
+		testkit.Until(t, "it is counted", func() bool { return p.Stats().Malformed > before })
+		require.False(t, p.Members().IsEnded(id), name)
+		_, err = add.Call(testkit.Soon(t), ref.Via(p), 1)
+		require.NoError(t, err, name)
+	}
+}
+
+// Where the owner of a mesh is not known, its word counts if the proc is gone.
 func TestMembers_askAProcThatAnUnknownOwnerDeclaresDead_ACT18(t *testing.T) {
 	srv := bustest.Server(t)
 	f := newForger(t, srv)

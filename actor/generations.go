@@ -26,6 +26,10 @@ type meshGenerations struct {
 	revision int                // as the last event reported it
 	owner    subjects.ProcessID // see NoteOwner; invalid: unknown
 	newest   map[uint32]Event   // by rank: the event of the newest generation
+
+	hosts         []subjects.HostID // of the first procs, perHost ranks each; see NoteHosts
+	hostsRevision int
+	perHost       int
 }
 
 // note records a running proc, if its generation is the latest known one of its rank.

@@ -198,7 +198,7 @@ func (ms *Members) receiveProcEvent(m bus.Msg) {
 	case by == trusted:
 		ms.apply(e, w)
 	case by == unknown:
-		ms.checkEnd(e, w)
+		ms.checkEnd(e, s.Sender, w)
 	default:
 		ms.lead.inbox.malformed(m, fmt.Errorf("event: %s does not own the mesh: %s", s.Sender, e))
 	}

@@ -87,7 +87,7 @@ func (r *resource) checkClaim(at, id string, c Claim, by subjects.Sender) error 
 	if !owner.IsValid() || isOwner(by, r.principal, owner.Proc.Process()) {
 		return nil
 	}
-	// A system controller gives its meshes away, and a restarted host knows no principal at first.
+	// A system controller gives its meshes away. Records of earlier hosts may lack the principal.
 	if c != (Claim{}) && (!r.principal.IsValid() || r.principal.Role() == subjects.System) {
 		return nil
 	}
@@ -97,9 +97,13 @@ func (r *resource) checkClaim(at, id string, c Claim, by subjects.Sender) error 
 }
 
 // isOwner reports whether a sender is an owner: its process, or any program of its user. Procs of a
-// host have a principal in common, and differ by their process.
+// host may have a principal in common, and differ by their process. An owner whose principal is not
+// known is known by its process.
 func isOwner(by subjects.Sender, principal subjects.Principal, process subjects.ProcessID) bool {
-	if by.Role() == subjects.Program && by.Principal() == principal {
+	if principal.IsValid() && by.Principal() != principal {
+		return false
+	}
+	if principal.IsValid() && by.Role() == subjects.Program {
 		return true
 	}
 	sender, err := by.Process() // a plain client has none
@@ -118,6 +122,15 @@ func CheckOwner(ctx *actor.Context, object string, owner subjects.Sender) error 
 		return nil
 	}
 	return &NotOwnerError{Object: object, Owner: owner.String(), By: by}
+}
+
+// CheckProcess is CheckOwner for an object that is a process itself, of any principal.
+func CheckProcess(ctx *actor.Context, object string, process subjects.ProcessID) error {
+	by := ctx.RemoteSender()
+	if !by.IsValid() || by.Role() == subjects.Operator || isOwner(by, subjects.Principal{}, process) {
+		return nil
+	}
+	return &NotOwnerError{Object: object, Owner: process.String(), By: by}
 }
 
 // NotOwnerError refuses an order of a sender that neither owns its object nor is an operator
@@ -170,6 +183,30 @@ func (t *Table) Claim(id string) Claim {
 		return r.claim
 	}
 	return Claim{}
+}
+
+// Principal returns the principal of a resource's owner; invalid if it is unknown.
+func (t *Table) Principal(id string) subjects.Principal {
+	if r, ok := t.resources[id]; ok {
+		return r.principal
+	}
+	return subjects.Principal{}
+}
+
+// MayRead reports whether a sender may read the whole description of a mesh, with arguments and
+// environments (AGT-13): an operator, its owner, and a system controller. Any program may adopt a
+// mesh of a system controller, which gives it away. The zero sender is the agent's own process.
+func (t *Table) MayRead(id string, by subjects.Sender) bool {
+	if !by.IsValid() || by.Role().IsOneOf(subjects.Operator, subjects.System) {
+		return true
+	}
+	r, ok := t.resources[id]
+	if !ok {
+		return false
+	}
+	owner := r.ownerID()
+	return owner.IsValid() && isOwner(by, r.principal, owner.Proc.Process()) ||
+		by.Role() == subjects.Program && r.principal.Role() == subjects.System
 }
 
 // owner returns the known owner of a resource, or "".

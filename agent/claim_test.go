@@ -87,3 +87,63 @@ func TestFenced_isFoundInDecodedErrors(t *testing.T) {
 		require.Nil(t, agent.AsFenced(err), "%v", err)
 	}
 }
+
+// A process is no evidence: where procs share a principal, each can name the process of the owner.
+func TestClaim_anotherPrincipalWithTheOwnersProcessIsRefused_AGT13(t *testing.T) {
+	table := agent.NewTable()
+	first := claim(1, "a")
+	owner := subjects.NewSender(subjects.Program.Principal("alice"), first.Owner.Proc.Process())
+	_, err := table.Create(agent.ResourceSpec{ID: "m", Ranks: []int{0}, Claim: first, By: owner, Agent: "n1"})
+	require.NoError(t, err)
+	require.Equal(t, owner.Principal(), table.States("m")[0].Principal)
+	for _, role := range []subjects.Role{subjects.Program, subjects.Proc, subjects.Host} {
+		thief := subjects.NewSender(role.Principal("evil"), first.Owner.Proc.Process())
+		for _, c := range []agent.Claim{{}, first, claim(7, "a")} {
+			require.ErrorAs(t, table.AcceptClaim("n1", "m", c, thief), new(*agent.NotOwnerError), "%s %v", thief, c)
+		}
+		require.False(t, table.MayRead("m", thief), thief)
+	}
+	require.NoError(t, table.AcceptClaim("n1", "m", first, owner))
+}
+
+// An agent that follows an earlier one knows the principal of the owner from a record.
+func TestClaim_strangersAreRefusedAfterARestart_AGT13(t *testing.T) {
+	table := agent.NewTable()
+	first := claim(1, "a")
+	alice := subjects.Program.Principal("alice")
+	_, err := table.Create(agent.ResourceSpec{
+		ID: "m", Ranks: []int{0}, Claim: first, Principal: alice, Agent: "n1",
+	})
+	require.NoError(t, err)
+	other := claim(2, "b")
+	thief := subjects.NewSender(subjects.Program.Principal("bob"), other.Owner.Proc.Process())
+	require.ErrorAs(t, table.AcceptClaim("n1", "m", other, thief), new(*agent.NotOwnerError))
+	require.NoError(t, table.AcceptClaim("n1", "m", other, subjects.NewSender(alice, other.Owner.Proc.Process())))
+}
+
+func TestTable_showsArgumentsToOwnersAndOperators_AGT13(t *testing.T) {
+	table := agent.NewTable()
+	own, detached := claim(1, "a"), claim(1, "s")
+	create := func(id string, c agent.Claim, by subjects.Principal) {
+		_, err := table.Create(agent.ResourceSpec{ID: id, Ranks: []int{0}, Claim: c, Agent: "n1",
+			By: subjects.NewSender(by, c.Owner.Proc.Process())})
+		require.NoError(t, err)
+	}
+	create("own", own, subjects.Program.Principal("alice"))
+	create("detached", detached, subjects.System.Principal("n1"))
+	elsewhere := read[subjects.ActorID]("other-000000000000e/0.0/x").Proc.Process()
+	may := func(mesh string) (who []string) {
+		for _, role := range subjects.AllRoles() {
+			for _, label := range []string{"alice", "bob"} {
+				if p := role.Principal(label); table.MayRead(mesh, subjects.NewSender(p, elsewhere)) {
+					who = append(who, p.String())
+				}
+			}
+		}
+		return who
+	}
+	always := []string{"o-alice", "o-bob", "s-alice", "s-bob"}
+	require.Equal(t, append([]string{"u-alice"}, always...), may("own"))
+	require.Equal(t, append([]string{"u-alice", "u-bob"}, always...), may("detached"))
+	require.True(t, table.MayRead("own", subjects.Sender{}))
+}

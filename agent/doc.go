@@ -42,8 +42,8 @@
 //   - AGT-12 (merge): Merging overlays is commutative, associative and idempotent. Of two statuses
 //     of a rank, the more advanced one wins. The cost depends on the runs.
 //   - AGT-13 (roles): One table says which role may use which verb (Permissions). Programs and
-//     procs act on what they own: their process does, or another program of their user. An order
-//     without a claim is the owner's or an operator's.
+//     procs act on what their process owns, or another program of their user. Only owners and
+//     operators read arguments and environments.
 //
 // # Details
 //

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -107,6 +108,14 @@ func (m *Mesh) Public() *Mesh {
 		public.Ranks[i].Command = m.Ranks[i].Command.public()
 	}
 	return &public
+}
+
+// NoteIn records the owner and the hosts of the mesh, for the events about its procs.
+func (m *Mesh) NoteIn(members *actor.Members) {
+	members.NoteOwner(m.ID, m.Owner.Proc.Process())
+	if m.World == nil { // else the description may have one host
+		members.NoteHosts(m.ID, m.Revision, m.Hosts, m.PerHost)
+	}
 }
 
 func (c Command) public() Command { return Command{Path: c.Path, Dir: c.Dir} }

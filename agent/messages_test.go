@@ -69,7 +69,7 @@ func samples() map[string]any {
 		Schemas:  map[string]agent.Schema{"add": {In: `{"type":"integer"}`, Out: "{}"}},
 		Reducers: map[string][]string{"add": {"last"}}, Latency: time.Millisecond}
 	state := agent.State{ID: "m", Rank: 4, Status: status, Revision: 5, Proc: proc, Actor: info, Mesh: &m,
-		Gen: 2, Lease: time.Minute, Claim: &claim}
+		Gen: 2, Lease: time.Minute, Claim: &claim, Principal: subjects.Program.Principal("alice")}
 	rank := read[subjects.ProcID]("m-000000000000m/4.1")
 	return map[string]any{
 		"Bootstrap": agent.Bootstrap{

@@ -25,6 +25,8 @@ type State struct {
 	Lease time.Duration `cbor:"9,keyasint,omitempty" json:"lease,omitempty"`
 	// Claim is the owner's claim, set by host agents beside Mesh.
 	Claim *Claim `cbor:"10,keyasint,omitempty" json:"claim,omitempty"`
+	// Principal is that of the owner, set by host agents beside Mesh. Zero: unknown.
+	Principal subjects.Principal `cbor:"11,keyasint,omitzero" json:"principal,omitzero"`
 }
 
 // ProcInfo is a host agent's record of an OS process.

@@ -121,9 +121,10 @@ type ResourceSpec struct {
 	Gen       int    // 0: the first, or the next after a stop
 	ExactGen  bool   // Gen 0 means the first generation only
 	Mesh      *Mesh
-	Claim     Claim           // the owner's claim
-	By        subjects.Sender // of the request; zero: the agent's own process
-	Agent     string          // the agent, for error texts
+	Claim     Claim              // the owner's claim
+	By        subjects.Sender    // of the request; zero: the agent's own process
+	Principal subjects.Principal // of the owner, in the record of an earlier agent
+	Agent     string             // the agent, for error texts
 }
 
 // RankStart is a rank to be started.
@@ -181,6 +182,9 @@ func (t *Table) Create(m ResourceSpec) ([]RankStart, error) {
 		r.stopping = false
 	}
 	t.recordClaim(r, m.Claim, m.By)
+	if m.Principal.IsValid() {
+		r.principal = m.Principal
+	}
 	for _, s := range starts {
 		was, had := r.states[s.Rank]
 		if had {
@@ -388,6 +392,7 @@ func (t *Table) States(id string) []State {
 			s := r.states[rank]
 			if i == 0 {
 				s.Mesh = r.mesh // once per resource
+				s.Principal = r.principal
 				if claim := r.claim; claim != (Claim{}) {
 					s.Claim = &claim
 				}

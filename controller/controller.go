@@ -154,7 +154,7 @@ func newController(ctx *actor.Context, s Spec) (agent.Agent, error) {
 	if s.Actors == nil {
 		s.Procs.Owner = ctx.Self()
 	}
-	ctx.Proc().Members().NoteOwner(s.Procs.ID, s.Procs.Owner.Proc.Process())
+	s.Procs.NoteIn(ctx.Proc().Members())
 	s.Procs.Owner = ctx.Self()
 	if s.Actors != nil {
 		spec := *s.Actors

@@ -133,7 +133,7 @@ func (a *placementEntry) complete(known bool) {
 // now on.
 func (as *placementCache) markResolved(m agent.Mesh) {
 	as.learn(m)
-	as.proc.Members().NoteOwner(m.ID, m.Owner.Proc.Process())
+	m.NoteIn(as.proc.Members())
 	if a, asked := as.entry(m.ID, as.proc.Members().Revision(m.ID)); !asked {
 		a.complete(as.proc.Members().FollowMesh(m.ID, m.Extent.NumRanks()) == nil)
 	}
@@ -145,7 +145,7 @@ func (as *placementCache) learn(m agent.Mesh) {
 		return
 	}
 	as.proc.Members().NoteRanks(m.ID, m.Extent.NumRanks())
-	as.proc.Members().NoteOwner(m.ID, m.Owner.Proc.Process())
+	m.NoteIn(as.proc.Members())
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	if len(as.newest) >= maxPlacements {
@@ -187,7 +187,7 @@ func (as *placementCache) resolve(m agent.Mesh) {
 	}
 	known := false
 	defer func() { a.complete(known) }()
-	as.proc.Members().NoteOwner(m.ID, m.Owner.Proc.Process())
+	m.NoteIn(as.proc.Members())
 	// Later restarts arrive as events; the query is about earlier ones.
 	if as.proc.Members().FollowMesh(m.ID, m.Extent.NumRanks()) != nil {
 		return

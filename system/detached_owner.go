@@ -67,6 +67,23 @@ func (c *Controller) retryTake(ctx *actor.Context, r DetachedRecord, leave *atom
 	})
 }
 
+// checkPrincipal refuses a mesh that the hosts know as that of another principal than the one that
+// detached it (AGT-13). Processes are no evidence: a process of another principal can name them.
+func (r DetachedRecord) checkPrincipal(states []agent.State) error {
+	if !r.By.IsValid() || r.By.Role() == subjects.Operator {
+		return nil
+	}
+	for _, s := range states {
+		if s.Principal.IsValid() && s.Principal.Role() != subjects.System && s.Principal != r.By.Principal() {
+			return &agent.NotOwnerError{
+				Object: "mesh " + r.Mesh.String(), Owner: r.OriginalClaim.Owner.String(),
+				Principal: s.Principal.String(), By: r.By,
+			}
+		}
+	}
+	return nil
+}
+
 // takeOnce asks the hosts for their shares of the mesh, and starts a controller that takes over
 // from the owner they know. again: some hosts did not answer.
 func (c *Controller) takeOnce(
@@ -83,6 +100,9 @@ func (c *Controller) takeOnce(
 		return owner, again, &agent.FencedError{
 			ID: r.Mesh.String(), Agent: atSystem, Requested: r.OriginalClaim, Current: has,
 		}
+	}
+	if err := r.checkPrincipal(states); err != nil {
+		return owner, false, err
 	}
 	spec.Epoch = r.CurrentClaim.Epoch
 	spec.Lease = r.lease()

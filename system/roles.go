@@ -69,8 +69,7 @@ func checkMember(ctx *actor.Context, l LeaveRequest) error {
 		return agent.CheckOwner(ctx, "host "+l.Host.Label(), owner)
 	}
 	if l.Proc != nil {
-		owner := subjects.NewSender(subjects.Proc.Principal(l.Proc.Mesh.Label()), l.Proc.Lead().Process())
-		return agent.CheckOwner(ctx, "proc "+l.Proc.String(), owner)
+		return agent.CheckProcess(ctx, "proc "+l.Proc.String(), l.Proc.Lead().Process())
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func (a *hostAgent) adopt(ctx *actor.Context, f adoptedProc) {
 		if err == nil {
 			_, err = a.table.Create(agent.ResourceSpec{
 				ID: id, Hash: hash, Ranks: ranks, OnlyRanks: []int{f.Rank}, Gen: f.Gen, Mesh: &f.Mesh,
-				Claim: f.Claim, Agent: a.id.Label(),
+				Claim: f.Claim, Principal: f.Principal, Agent: a.id.Label(),
 			})
 		}
 	}

@@ -176,6 +176,7 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Ove
 			return nil, err
 		}
 		how.lease, how.claim = c.Lease, c.Claim
+		how.principal = ctx.RemoteSender().Principal()
 		how.clientConfig, how.config = c.Config, config
 		hows[rank] = how
 	}
@@ -213,7 +214,7 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Ove
 func (a *hostAgent) renewLease(ctx *actor.Context, id string, term time.Duration, keep bool) {
 	a.leases.Renew(ctx, id, term)
 	if keep && term > 0 {
-		a.store.saveLease(id, term, a.table.Claim(id))
+		a.store.saveLease(id, term, a.table.Claim(id), a.table.Principal(id))
 	}
 }
 

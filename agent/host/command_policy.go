@@ -102,12 +102,16 @@ func rankEnv(boot agent.Bootstrap) []string {
 func deniedEnv(key string) bool {
 	return strings.HasPrefix(key, "LD_") || strings.HasPrefix(key, "DYLD_") ||
 		strings.HasPrefix(key, "BASH_FUNC_") || slices.Contains([]string{
-		"PATH", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "GCONV_PATH", "GODEBUG", "GOTRACEBACK",
-		"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONBREAKPOINT",
-		"PERL5LIB", "PERL5OPT", "RUBYLIB", "RUBYOPT", "NODE_OPTIONS", "NODE_PATH",
+		"PATH", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "PS4", "ZDOTDIR", "GCONV_PATH", "GLIBC_TUNABLES",
+		"GODEBUG", "GOTRACEBACK", "OPENSSL_CONF", "OPENSSL_MODULES", "LUA_INIT",
+		"PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONBREAKPOINT",
+		"PERL5LIB", "PERL5OPT", "PERL5DB", "RUBYLIB", "RUBYOPT", "NODE_OPTIONS", "NODE_PATH",
 		"CLASSPATH", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS",
 	}, key)
 }
+
+// maxEnvEntry is the length of the longest KEY=value that Linux gives a process.
+const maxEnvEntry = 128<<10 - 1
 
 // checkEnv refuses variables that affect program loading. Values may be secrets, so errors name
 // keys only.
@@ -119,6 +123,8 @@ func checkEnv(env []string) error {
 			return fmt.Errorf("environment entry %d: want KEY=value", i+1)
 		case strings.ContainsRune(key, 0) || strings.ContainsRune(value, 0):
 			return fmt.Errorf("environment entry %d, %q: want no NUL byte", i+1, key)
+		case len(e) > maxEnvEntry:
+			return fmt.Errorf("environment entry %d: %.40q has %d bytes: want at most %d", i+1, key, len(e), maxEnvEntry)
 		case deniedEnv(key):
 			return fmt.Errorf("environment entry %d: %s changes how programs are loaded, which a host does not allow",
 				i+1, key)

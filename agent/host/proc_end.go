@@ -81,7 +81,7 @@ func (a *hostAgent) retireMesh(mesh subjects.MeshID) {
 		return
 	}
 	if of.kept {
-		a.store.saveLease(mesh.String(), 0, agent.Claim{})
+		a.store.saveLease(mesh.String(), 0, agent.Claim{}, subjects.Principal{})
 	}
 	if !slices.Contains(a.endedMeshes, mesh) {
 		a.endedMeshes = append(a.endedMeshes, mesh)

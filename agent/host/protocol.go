@@ -182,9 +182,9 @@ func (a *hostAgent) Wait(ctx *actor.Context, w agent.WaitRequest) (agent.Overlay
 // many crashed procs, more would not fit a message.
 func (a *hostAgent) Get(ctx *actor.Context, q agent.GetRequest) ([]agent.State, error) {
 	states := a.table.States(q.ID)
-	if by := ctx.SentBy().Role(); !ctx.Sender().IsValid() || by == subjects.Observer || by == subjects.Caster {
-		// A plain client, or one that owns no mesh. A next owner needs the whole description.
-		for i := range states {
+	plain := !ctx.Sender().IsValid() // a NATS client
+	for i := range states {
+		if plain || !a.table.MayRead(states[i].ID, ctx.RemoteSender()) {
 			states[i].Mesh = states[i].Mesh.Public()
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/internal/launch"
 	"github.com/castnet-io/castnet/internal/logfile"
 	"github.com/castnet-io/castnet/internal/wire"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // runner runs the procs of a host, in OS processes or in its own. All methods but resolve are safe
@@ -38,7 +39,9 @@ type launchSpec struct {
 	cpus    []int         // it runs on these only; none: on any
 	lease   time.Duration // of the mesh, for the adopting host
 	claim   agent.Claim   // likewise
-	ticket  string        // serial of the proc's ticket, likewise
+	// principal is that of the owner, likewise.
+	principal subjects.Principal
+	ticket    string // serial of the proc's ticket, likewise
 
 	clientConfig keys.Snapshot // from the client
 	config       *keys.Config  // the host's, with the client's pushed values
@@ -124,7 +127,7 @@ func (r *execRunner) start(_ context.Context, boot agent.Bootstrap, how launchSp
 	if boot.Mesh.Keep {
 		return r.startKept(spec, procRecord{
 			Mesh: boot.Mesh, Rank: boot.Rank, Gen: boot.Gen, Nonce: boot.Nonce, Ticket: how.ticket,
-			Lease: how.lease, Claim: how.claim, Config: how.clientConfig,
+			Lease: how.lease, Claim: how.claim, Principal: how.principal, Config: how.clientConfig,
 		})
 	}
 	child, err := r.launcher.Launch(spec)

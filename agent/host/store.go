@@ -54,15 +54,17 @@ func (e *StateError) Unwrap() error { return e.Err }
 
 // procRecord is the stored record of a proc for the next host.
 type procRecord struct {
-	Mesh    agent.Mesh    `json:"mesh"`
-	Rank    int           `json:"rank"`
-	Gen     int           `json:"gen"`
-	Nonce   string        `json:"nonce"`
-	Ticket  string        `json:"ticket,omitempty"` // serial
-	Lease   time.Duration `json:"lease"`            // at creation; the remaining lease has its own file
-	Claim   agent.Claim   `json:"claim,omitzero"`   // likewise
-	Config  keys.Snapshot `json:"config,omitzero"`  // pushed by its client
-	Process launch.Record `json:"process"`
+	Mesh   agent.Mesh    `json:"mesh"`
+	Rank   int           `json:"rank"`
+	Gen    int           `json:"gen"`
+	Nonce  string        `json:"nonce"`
+	Ticket string        `json:"ticket,omitempty"` // serial
+	Lease  time.Duration `json:"lease"`            // at creation; the remaining lease has its own file
+	Claim  agent.Claim   `json:"claim,omitzero"`   // likewise
+	// Principal is that of the claim's owner, likewise.
+	Principal subjects.Principal `json:"principal,omitzero"`
+	Config    keys.Snapshot      `json:"config,omitzero"` // pushed by its client
+	Process   launch.Record      `json:"process"`
 }
 
 func (k procRecord) procID() subjects.ProcID { return k.Mesh.ProcID(k.Rank, k.Gen) }
@@ -366,6 +368,8 @@ type storedLease struct {
 	Until time.Duration `json:"until"`
 	TTL   time.Duration `json:"ttl"`
 	Claim agent.Claim   `json:"claim,omitzero"`
+	// Principal is that of the claim's owner.
+	Principal subjects.Principal `json:"principal,omitzero"`
 }
 
 // remaining returns the remaining time, or false for a lease of another boot. At least half of the
@@ -381,7 +385,7 @@ func (s *store) leaseFile(mesh string) string { return filepath.Join(s.dir, mesh
 
 // saveLease stores a renewed lease; 0 removes it. If the disk fails, adoption starts the lease from
 // its full TTL.
-func (s *store) saveLease(mesh string, ttl time.Duration, by agent.Claim) {
+func (s *store) saveLease(mesh string, ttl time.Duration, by agent.Claim, principal subjects.Principal) {
 	if s == nil {
 		return
 	}
@@ -390,7 +394,9 @@ func (s *store) saveLease(mesh string, ttl time.Duration, by agent.Claim) {
 		_ = os.Remove(s.leaseFile(mesh)) // may not exist
 		return
 	}
-	s.overwrite(s.leaseFile(mesh), storedLease{Boot: boot, Until: now + ttl, TTL: ttl, Claim: by})
+	s.overwrite(s.leaseFile(mesh), storedLease{
+		Boot: boot, Until: now + ttl, TTL: ttl, Claim: by, Principal: principal,
+	})
 }
 
 // restoreLeases gives each proc the remaining lease and the owner of its mesh. It removes other
@@ -409,6 +415,7 @@ func (s *store) restoreLeases(all []procRecord) {
 			all[i].Lease = left
 			if lease.Claim.Compare(k.Claim) > 0 {
 				all[i].Claim = lease.Claim
+				all[i].Principal = lease.Principal
 			}
 		}
 	}

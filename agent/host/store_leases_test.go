@@ -58,21 +58,23 @@ func TestLease_onlyKeptMeshesAreStored_HOST10(t *testing.T) {
 	mesh := all[0].Mesh.ID.String()
 	s.restoreLeases(all)
 	require.Equal(t, time.Minute, all[1].Lease, "without a file the lease restarts")
-	s.saveLease(mesh, 2*time.Minute, by) // the owner has renewed it, and said another term
-	s.saveLease("gone-0000000000003", time.Minute, by)
+	alice := subjects.Program.Principal("alice")
+	s.saveLease(mesh, 2*time.Minute, by, alice) // the owner has renewed it, and said another term
+	s.saveLease("gone-0000000000003", time.Minute, by, alice)
 	s.restoreLeases(all)
 	for _, k := range all {
+		require.Equal(t, alice, k.Principal)
 		require.Equal(t, by, k.Claim, "the renewer is the owner (HOST-10)")
 		require.Greater(t, k.Lease, time.Minute)
 		require.LessOrEqual(t, k.Lease, 2*time.Minute)
 	}
 	require.FileExists(t, s.leaseFile(mesh))
 	require.NoFileExists(t, s.leaseFile("gone-0000000000003"), "the mesh is unknown")
-	s.saveLease(mesh, 0, by)
+	s.saveLease(mesh, 0, by, alice)
 	require.NoFileExists(t, s.leaseFile(mesh))
 	require.NoError(t, os.RemoveAll(s.dir))
-	s.saveLease(mesh, time.Minute, by) // the disk does not take it: no harm
-	(*store)(nil).saveLease(mesh, time.Minute, by)
+	s.saveLease(mesh, time.Minute, by, alice) // the disk does not take it: no harm
+	(*store)(nil).saveLease(mesh, time.Minute, by, alice)
 }
 
 func TestBootClock_isMonotonicAndNamesTheBoot(t *testing.T) {

@@ -72,7 +72,7 @@ func Join(ctx context.Context, o Options) (*actor.Proc, *cast.Router, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	p.Members().NoteOwner(o.Mesh.ID, o.Mesh.Owner.Proc.Process())
+	o.Mesh.NoteIn(p.Members())
 	p.Values().Set(busSettingsKey{}, o.Settings)
 	agent.SetConfig(p, o.Config)
 	agent.SetCommandEnv(p, o.Mesh.Command.With(o.Mesh.RankSpec(o.Rank).Command).Env)

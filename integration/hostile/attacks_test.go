@@ -21,6 +21,8 @@ type target struct {
 	Actor  subjects.ActorID `cbor:"2,keyasint"` // of rank 0
 	Owner  subjects.ActorID `cbor:"3,keyasint"` // the controller
 	System subjects.ActorID `cbor:"4,keyasint"`
+	// Program is the sender of the owner's messages.
+	Program subjects.Sender `cbor:"5,keyasint"`
 }
 
 // forgery is a kind of message that claims something. Its subject differs from one to the next.
@@ -42,13 +44,15 @@ type forger struct {
 func (f forger) names() map[string]subjects.Sender {
 	host := f.to.Mesh.Hosts[0]
 	return map[string]subjects.Sender{
-		"itself":     f.self,
-		"a peer":     subjects.NewSender(subjects.Proc.Principal(host.Label()), f.to.Mesh.ProcID(1, 0).Process()),
-		"its host":   subjects.NewSender(subjects.Host.Principal(host.Label()), host.Proc().Process()),
-		"the owner":  subjects.NewSender(subjects.UserPrincipal(subjects.Program, "root"), f.to.Owner.Proc.Process()),
-		"the system": subjects.NewSender(subjects.System.Principal(host.Label()), f.to.System.Proc.Process()),
-		"a gateway":  subjects.NewSender(subjects.Gateway.Principal(host.Label()), f.process()),
-		"a person":   subjects.NewSender(subjects.UserPrincipal(subjects.Operator, "root"), f.process()),
+		"itself":                          f.self,
+		"a peer":                          subjects.NewSender(subjects.Proc.Principal(host.Label()), f.to.Mesh.ProcID(1, 0).Process()),
+		"a far peer":                      subjects.NewSender(f.self.Principal(), f.to.Mesh.ProcID(2, 0).Process()),
+		"a proc with the owner's process": subjects.NewSender(f.self.Principal(), f.to.Owner.Proc.Process()),
+		"its host":                        subjects.NewSender(subjects.Host.Principal(host.Label()), host.Proc().Process()),
+		"the owner":                       f.to.Program,
+		"the system":                      subjects.NewSender(subjects.System.Principal(host.Label()), f.to.System.Proc.Process()),
+		"a gateway":                       subjects.NewSender(subjects.Gateway.Principal(host.Label()), f.process()),
+		"a person":                        subjects.NewSender(subjects.UserPrincipal(subjects.Operator, "root"), f.process()),
 	}
 }
 
@@ -64,7 +68,7 @@ func always(subject string) func(int) string { return func(int) string { return 
 // forgeries are all kinds, in each name.
 func (f forger) forgeries() (all []forgery) {
 	host, mesh := f.to.Mesh.Hosts[0], f.to.Mesh
-	victim := mesh.ProcID(1, 0)
+	victim, far := mesh.ProcID(1, 0), mesh.ProcID(2, 0)
 	failed := fmt.Sprintf(`{"kind":"proc","status":"failed","mesh":%q,"rank":1,"gen":0,"host":%q,"reason":"forged","at":%q}`,
 		mesh.ID, host.Label(), time.Now().Format(time.RFC3339))
 	moved := strings.Replace(strings.Replace(failed, "failed", "running", 1), `"gen":0`, `"gen":1`, 1)
@@ -74,6 +78,8 @@ func (f forger) forgeries() (all []forgery) {
 		}
 		add("hv failed", failed, always(f.space.HostEvent(victim, as)))
 		add("ev.proc failed", failed, always(f.space.Event("proc", victim.Scope(), as)))
+		add("ev.proc failed, far", strings.Replace(strings.Replace(failed, `"rank":1`, `"rank":2`, 1), host.Label(),
+			mesh.Hosts[1].Label(), 1), always(f.space.Event("proc", far.Scope(), as)))
 		next := mesh.ProcID(1, 1)
 		add("ev.proc running elsewhere", moved, always(f.space.Event("proc", next.Scope(), as)))
 		add("ev.actor failed", strings.Replace(failed, `"proc"`, `"actor"`, 1),
@@ -139,7 +145,7 @@ func (f forger) ears() []string {
 // order is what a hostile proc attacks, and how often.
 type order struct {
 	Target target `cbor:"1,keyasint"`
-	Count  int    `cbor:"2,keyasint"` // of each kind
+	Count  int    `cbor:"2,keyasint"` // of each kind in each name
 }
 
 // outcome is what the server did with the messages or the subscription of a kind.
@@ -153,6 +159,7 @@ var (
 	hostileType = actor.NewType[*hostile, actor.None]("hostile")
 	forge       = actor.NewEndpoint[*hostile, order, []outcome]("forge")
 	overhear    = actor.NewEndpoint[*hostile, target, []outcome]("overhear")
+	impersonate = actor.NewEndpoint[*hostile, disguise, []refusal]("impersonate")
 	command     = actor.NewEndpoint[*hostile, target, []refusal]("command")
 )
 
@@ -162,7 +169,8 @@ type hostile struct{ settings agent.BusSettings }
 func hostileDef() actor.Def {
 	return hostileType.Define(func(ctx *actor.Context, _ actor.None) (*hostile, error) {
 		return &hostile{proc.BusSettingsOf(ctx.Proc())}, nil
-	}, forge.Handle((*hostile).forge), overhear.Handle((*hostile).overhear), command.Handle((*hostile).command))
+	}, forge.Handle((*hostile).forge), overhear.Handle((*hostile).overhear), command.Handle((*hostile).command),
+		impersonate.Handle((*hostile).impersonate))
 }
 
 // thief is a connection with the credentials of the process, past the library.
@@ -183,6 +191,9 @@ func (h *hostile) steal() (*thief, error) {
 		nats.NoReconnect(), nats.ErrorHandler(t.onError)}
 	if h.settings.Creds != "" {
 		o = append(o, nats.UserCredentials(h.settings.Creds))
+	}
+	if h.settings.User != "" {
+		o = append(o, nats.UserInfo(h.settings.User, h.settings.Password))
 	}
 	nc, err := nats.Connect(h.settings.URL, o...)
 	t.nc = nc

@@ -2,10 +2,16 @@ package hostile
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/agent/proc"
+	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/subjects"
 	"github.com/castnet-io/castnet/system"
 )
@@ -18,25 +24,66 @@ type refusal struct {
 
 // command gives orders about the mesh of another program, in its own name, by the library.
 func (h *hostile) command(ctx *actor.Context, to target) ([]refusal, error) {
-	p := ctx.Proc()
+	return orders(ctx, ctx.Proc(), ctx.Self(), to), nil
+}
+
+// disguise is the process in whose name a hostile proc speaks, with its own principal.
+type disguise struct {
+	Target target          `cbor:"1,keyasint"`
+	As     subjects.ProcID `cbor:"2,keyasint"`
+}
+
+// impersonate gives the same orders as another process.
+func (h *hostile) impersonate(ctx *actor.Context, d disguise) ([]refusal, error) {
+	b, err := bus.Open(ctx, proc.BusOptions(h.settings, "impostor", zerolog.Nop()))
+	if err != nil {
+		return nil, err
+	}
+	p, err := actor.NewProc(ctx, actor.Options{ID: d.As, Bus: b, Principal: ctx.Proc().Sender().Principal(),
+		Log: zerolog.Nop()})
+	if err != nil {
+		return nil, errors.Join(err, b.Close(ctx))
+	}
+	self := d.As.Actor("forged")
+	if d.As == d.Target.Owner.Proc {
+		self = d.Target.Owner
+	}
+	all := orders(context.Background(), p, self, d.Target) // in no actor's name
+	limited, cancel := context.WithTimeout(context.Background(), orderTimeout)
+	defer cancel()
+	_ = p.Close(limited) // its goodbyes have no answer
+	return all, b.Close(ctx)
+}
+
+// orderTimeout is longer than an answer takes on a busy machine.
+const orderTimeout = 2 * time.Second
+
+// orders gives all orders at once, by a proc, on behalf of an actor.
+func orders(ctx context.Context, p *actor.Proc, self subjects.ActorID, to target) []refusal {
 	host := agent.Of(to.Mesh.Hosts[0].Proc()).Via(p)
 	victim := agent.Of(to.Mesh.ProcID(1, 0)).Via(p)
 	owner := actor.RefOf[agent.Agent](to.Owner).Via(p)
 	sys := actor.RefOf[*system.Controller](to.System).Via(p)
 	id := to.Mesh.ID.String()
-	late := agent.Claim{Epoch: 1 << 40, Owner: ctx.Self()}
+	late := agent.Claim{Epoch: 1 << 40, Owner: self}
 	again := to.Mesh
-	again.Owner = ctx.Self()
+	again.Owner = self
 	region := to.Mesh.Extent.Region()
 	var all []refusal
+	var giving sync.WaitGroup
+	var mu sync.Mutex // of all
 	try := func(order string, give func(context.Context) error) {
-		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		said := ""
-		if err := give(limited); err != nil {
-			said = err.Error()
-		}
-		all = append(all, refusal{order, said})
+		giving.Go(func() {
+			limited, cancel := context.WithTimeout(ctx, orderTimeout)
+			defer cancel()
+			said := ""
+			if err := give(limited); err != nil {
+				said = err.Error()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, refusal{order, said})
+		})
 	}
 	try("host: stop the mesh", call(agent.Stop, host, agent.StopRequest{ID: id}))
 	try("host: stop the mesh in a late epoch", call(agent.Stop, host, agent.StopRequest{ID: id, Claim: late}))
@@ -52,7 +99,7 @@ func (h *hostile) command(ctx *actor.Context, to target) ([]refusal, error) {
 	try("host: ready for a peer", call(agent.Ready, host, agent.ReadyReport{Proc: to.Mesh.ProcID(1, 0)}))
 	try("proc: stop an actor", call(agent.Stop, victim, agent.StopRequest{ID: to.Actor.Name}))
 	try("proc: stop all", call(agent.StopAll, victim, agent.StopAllRequest{}))
-	try("proc: readopt", call(agent.Readopt, victim, agent.ReadoptRequest{Proc: to.Mesh.ProcID(1, 0), Host: ctx.Self()}))
+	try("proc: readopt", call(agent.Readopt, victim, agent.ReadoptRequest{Proc: to.Mesh.ProcID(1, 0), Host: self}))
 	try("owner: stop", call(agent.Stop, owner, agent.StopRequest{ID: id}))
 	try("owner: stop all", call(agent.StopAll, owner, agent.StopAllRequest{}))
 	try("owner: restart", call(agent.Restart, owner, agent.RestartRequest{ID: id, Region: &region}))
@@ -64,7 +111,8 @@ func (h *hostile) command(ctx *actor.Context, to target) ([]refusal, error) {
 	try("system: detach the mesh", call(system.Detach, sys,
 		system.DetachRequest{Mesh: to.Mesh.ID, Claim: late, Hosts: []subjects.HostID{to.Mesh.Hosts[0]}}))
 	try("system: adopt the mesh", call(system.Adopt, sys, system.AdoptRequest{Mesh: to.Mesh.ID, Claim: late}))
-	return all, nil
+	giving.Wait()
+	return all
 }
 
 // call is one call, without its answer.

@@ -75,6 +75,7 @@ func (s Stats) Add(o Stats) Stats {
 type Peer struct {
 	id        subjects.ProcessID
 	lead      subjects.ProcID // its first proc
+	sender    subjects.Sender // of its first packet; zero: none came (LINK-14)
 	out       outgoing
 	in        incoming
 	scheduled bool    // it is in watching
@@ -230,6 +231,20 @@ func (c *Core) Peer(id subjects.ProcessID) *Peer {
 		*p = &Peer{id: id, lead: id.Proc()}
 	}
 	return *p
+}
+
+// checkSender compares the sender of a packet with that of the first one of its process
+// (LINK-14): where several processes share a principal, a server lets each write the names of
+// all processes.
+func (p *Peer) checkSender(by subjects.Sender) error {
+	if p.sender == by {
+		return nil
+	}
+	if p.sender.IsValid() {
+		return fmt.Errorf("a packet of %s: its process spoke as %s before", by, p.sender)
+	}
+	p.sender = by
+	return nil
 }
 
 // Lookup returns the peer of a process; nil if it is unknown.

@@ -34,7 +34,7 @@ func (l *Links) receivePacket(from subjects.ProcessID, s subjects.Subject, data 
 	if err != nil {
 		return err
 	}
-	p, err := l.onHead(from, h)
+	p, err := l.onHead(from, s.Sender, h)
 	if err != nil || p == nil {
 		return err
 	}
@@ -65,9 +65,12 @@ func (l *Links) receivePacket(from subjects.ProcessID, s subjects.Subject, data 
 }
 
 // onHead takes the head of any packet; nil for a dead process (DEL-5).
-func (l *Links) onHead(from subjects.ProcessID, h wire.Head) (p *Peer, err error) {
+func (l *Links) onHead(from subjects.ProcessID, by subjects.Sender, h wire.Head) (p *Peer, err error) {
 	l.withCore(func(now Instant) {
 		p = l.core.Peer(from)
+		if err = p.checkSender(by); err != nil {
+			return
+		}
 		if p.dead != nil {
 			l.core.stats.Fenced++
 			if h.Seq != 0 { // it lives, and must not wait in vain
@@ -145,7 +148,7 @@ func (l *Links) receiveCast(m bus.Msg, s subjects.Subject,
 	if err != nil || o.PrevSeq == NotIncluded {
 		return err
 	}
-	p, err := l.onHead(from, wire.Head{})
+	p, err := l.onHead(from, s.Sender, wire.Head{})
 	if err != nil || p == nil {
 		return err
 	}
@@ -291,17 +294,21 @@ func (l *Links) receiveControl(m bus.Msg, s subjects.Subject) error {
 	if err != nil {
 		return err
 	}
-	switch b := body.(type) {
-	case *wire.CancelBody:
-		l.o.Handler.Cancel(from, b.Replies)
-		return nil
-	case *wire.Envelope:
-		l.urgent(from, s.Sender, b)
-		return nil
+	if e, urgent := body.(*wire.Envelope); urgent {
+		return l.urgent(from, s.Sender, e)
+	}
+	if c, cancels := body.(*wire.CancelBody); cancels {
+		if err = l.checkSender(from, s.Sender); err == nil {
+			l.o.Handler.Cancel(from, c.Replies)
+		}
+		return err
 	}
 	l.withCore(func(now Instant) {
 		p := l.core.Lookup(from)
-		if p == nil || p.dead != nil {
+		if p == nil {
+			return
+		}
+		if err = p.checkSender(s.Sender); err != nil || p.dead != nil {
 			return
 		}
 		switch b := body.(type) {
@@ -329,17 +336,39 @@ func (l *Links) receiveControl(m bus.Msg, s subjects.Subject) error {
 }
 
 // urgent takes an urgent message from the control connection. It does not touch the links.
-func (l *Links) urgent(from subjects.ProcessID, by subjects.Sender, e *wire.Envelope) {
+func (l *Links) urgent(from subjects.ProcessID, by subjects.Sender, e *wire.Envelope) error {
 	l.mu.Lock()
 	p := l.core.Peer(from)
+	err := p.checkSender(by)
 	if p.dead != nil {
 		l.core.stats.Fenced++
 	}
-	taken := p.dead == nil && !l.closed
+	taken := err == nil && p.dead == nil && !l.closed
 	l.mu.Unlock()
 	if taken {
 		l.o.Handler.Urgent(p, by, e)
 	}
+	return err
+}
+
+// checkSender refuses a packet that another sender than before claims for a known process.
+func (l *Links) checkSender(from subjects.ProcessID, by subjects.Sender) (err error) {
+	l.withCore(func(Instant) {
+		if p := l.core.Lookup(from); p != nil {
+			err = p.checkSender(by)
+		}
+	})
+	return err
+}
+
+// SenderOf is the sender of the first packet of a process; zero for an unknown one.
+func (l *Links) SenderOf(process subjects.ProcessID) (by subjects.Sender) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.core.Lookup(process); p != nil {
+		by = p.sender
+	}
+	return by
 }
 
 // ReceiveHint takes the server's report that a publication of this process had no subscriber, on

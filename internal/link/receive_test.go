@@ -224,6 +224,28 @@ func TestReceive_absurdSequenceNumberAffectsOnlyItsSender_LINK14(t *testing.T) {
 	require.Equal(t, []string{"and back"}, got)
 }
 
+// A server that lets processes share a principal lets each write the names of all processes.
+func TestReceive_anotherSenderOfAProcessIsRefused_LINK14(t *testing.T) {
+	srv := bustest.Server(t)
+	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
+	r.publishTo(t, a, packet(wire.Head{Seq: 1}, texts("mine")...))
+	require.Equal(t, []string{"mine"}, bodies(a.await(t, 1)))
+	evil := subjects.NewSender(subjects.Proc.Principal("evil"), r.id)
+	forged := packet(wire.Head{Seq: 2, PrevSeq: 1}, texts("forged")...)
+	require.NoError(t, r.bus.Data().Publish(a.space.Frame(a.id, evil), forged))
+	for kind, body := range map[wire.PacketKind]any{
+		wire.SenderReset: wire.ResetBody{Text: "forged", Last: 7}, wire.Cancel: wire.CancelBody{},
+	} {
+		data, err := wire.AppendControl(nil, kind, body)
+		require.NoError(t, err)
+		require.NoError(t, r.bus.Data().Publish(a.space.Control(a.id, evil), data))
+	}
+	testkit.Until(t, "all are counted", func() bool { return len(a.complaints()) == 3 })
+	require.Equal(t, senderOf(r.id), a.SenderOf(r.id))
+	r.publishTo(t, a, packet(wire.Head{Seq: 2, PrevSeq: 1}, texts("mine, too")...))
+	require.Equal(t, []string{"mine", "mine, too"}, bodies(a.await(t, 2)))
+}
+
 func TestReceive_repairedPacketsKeepTheirOrder(t *testing.T) {
 	srv := bustest.Server(t)
 	a, r := newNode(t, srv, "a", link.Config{}), newRaw(t, srv, "raw")
