@@ -32,7 +32,7 @@ TOGETHER = -p $(shell expr $(CPUS) + 2) -parallel $(shell expr $(CPUS) + 4)
 ALONE   := internal/wire|shape|internal/supervise|subjects|scripts/.*|integration|cmd/client|cmd/client/.*|cmd/hostd|examples/.*
 
 # Nested modules to lint.
-NESTED  := bench otelcastnet integration/faults integration/hostile integration/polyglot integration/browser integration/consumer
+NESTED  := bench otelcastnet integration/faults integration/hostile integration/polyglot integration/browser integration/collector integration/consumer
 
 # Not in tools/go.mod: its hundreds of modules would choose versions for the others.
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0

@@ -34,43 +34,59 @@ type answerSink interface{ complete(v any, err error) }
 // deadlineContext is the context of a message with a deadline or a span, created on first use.
 type deadlineContext struct {
 	context.Context
-	cancel context.CancelFunc
+	cancel context.CancelFunc // nil: it ends with the actor
+}
+
+// unusedSpan stands for the context of a span until first use.
+type unusedSpan struct {
+	context.Context // nil
+	span            Span
 }
 
 // base is the context behind this one.
 func (c *Context) base() context.Context {
-	if d := c.deadlineCtx.Load(); d != nil {
-		return d
+	d := c.deadlineCtx.Load()
+	var unused *unusedSpan
+	if d != nil {
+		if unused, _ = d.Context.(*unusedSpan); unused == nil {
+			return d
+		}
 	}
-	if c.deadline == 0 && (c.delivery == nil || c.delivery.pending == nil) {
-		return c.in.lifetime()
+	own := deadlineContext{Context: c.in.lifetime()}
+	switch {
+	case c.deadline != 0:
+		own.Context, own.cancel = context.WithDeadline(own.Context, c.in.proc.epoch.Add(time.Duration(c.deadline)))
+	case c.delivery != nil && c.delivery.pending != nil:
+		own.Context, own.cancel = context.WithCancel(own.Context)
+	case unused == nil:
+		return own.Context
 	}
-	ctx, cancel := context.WithCancel(c.in.lifetime())
-	if c.deadline != 0 {
-		cancel()
-		ctx, cancel = context.WithDeadline(c.in.lifetime(), c.in.proc.epoch.Add(time.Duration(c.deadline)))
+	if unused != nil {
+		own.Context = unused.span.Context(own.Context)
 	}
-	if !c.deadlineCtx.CompareAndSwap(nil, &deadlineContext{ctx, cancel}) || c.returned.Load() ||
-		c.cancelled.Load() {
-		cancel()
+	if !c.deadlineCtx.CompareAndSwap(d, &own) || c.returned.Load() || c.cancelled.Load() {
+		own.end()
 	}
 	return c.deadlineCtx.Load()
+}
+
+// end ends the context, if the message can end before the actor.
+func (d *deadlineContext) end() {
+	if d != nil && d.cancel != nil {
+		d.cancel()
+	}
 }
 
 // finish ends the context after its handler has returned.
 func (c *Context) finish() {
 	c.returned.Store(true)
-	if d := c.deadlineCtx.Load(); d != nil {
-		d.cancel()
-	}
+	c.deadlineCtx.Load().end()
 }
 
 // cancel ends the context while its handler runs.
 func (c *Context) cancel() {
 	c.cancelled.Store(true)
-	if d := c.deadlineCtx.Load(); d != nil {
-		d.cancel()
-	}
+	c.deadlineCtx.Load().end()
 }
 
 // Deadline is the message's; false when it has none.

@@ -136,12 +136,11 @@ func (f *Foreign) Deliver(actor, port string, m ForeignMessage) {
 
 // startSpan begins the span of a plain client's message, up to its answer.
 func (f *Foreign) startSpan(q *request, m ForeignMessage) {
-	ctx := origin{trace: q.Trace}.context(context.Background())
 	tracer := f.p.options.Tracer
-	if !tracer.Samples(ctx, decodeTrace(q.Trace), true) {
+	if !tracer.Samples(context.Background(), origin{trace: q.Trace}.decision()) {
 		return
 	}
-	q.Span = tracer.Start(ctx, Operation{Kind: OpServe,
+	q.Span = tracer.Start(context.Background(), decodeTrace(q.Trace), Operation{Kind: OpServe,
 		Actor: f.p.id.Actor(q.Actor), Endpoint: q.Port, Awaited: m.Msg.Reply != ""})
 	if q.Span != nil {
 		q.Trace = q.Span.Trace().encode()

@@ -79,7 +79,7 @@ func (in *instance) runCleanup(c Cleaner) {
 	in.runOnTurn(func(tc *Context) {
 		end, _ := ctx.Deadline()
 		tc.deadline = in.proc.instant(end)
-		tc.deadlineCtx.Store(&deadlineContext{ctx, cancel})
+		tc.deadlineCtx.Store(&deadlineContext{Context: ctx, cancel: cancel})
 		var cause error
 		if over {
 			cause = why

@@ -10,12 +10,23 @@ import (
 // Tracer decides on spans of messages and makes them (Options.Tracer). Its methods run on the
 // goroutines of senders, handlers and connections, and must not block.
 type Tracer interface {
-	// Samples reports whether a message has a span. Its parent is the tracer's own span in ctx, or
-	// else t, the trace of ctx. With neither, mayStart permits to begin a trace.
-	Samples(ctx context.Context, t Trace, mayStart bool) bool
-	// Start begins the span of a sampled operation. nil: it has none all the same.
-	Start(ctx context.Context, o Operation) Span
+	// Samples reports whether a message from outside of handlers has a span. The tracer's own span in
+	// ctx decides, or else the sender before. Without either, the message may begin a trace.
+	Samples(ctx context.Context, so Decision) bool
+	// Start begins the span of a sampled operation. Its parent is the tracer's own span in ctx, or
+	// else t; without either it begins a trace. nil: it has no span all the same.
+	Start(ctx context.Context, t Trace, o Operation) Span
 }
+
+// Decision is the decision of earlier senders on the spans of a message.
+type Decision uint8
+
+// Decisions on a message.
+const (
+	Undecided Decision = iota // it has no trace, and may begin one
+	Sampled
+	NotSampled
+)
 
 // Span is a sampled operation.
 type Span interface {
@@ -99,23 +110,41 @@ func (p *Proc) startSpan(ctx context.Context, kind OperationKind, to subjects.Ac
 	return &messageContext{ctx, origin{originOf(ctx).in, s.Trace().encode()}}, s
 }
 
-// samples reports whether a message from code with ctx has a span of its own.
+// samples reports whether a message from code with ctx has a span of its own. Most have none, so it
+// looks a context up as rarely as it can.
 func (p *Proc) samples(ctx context.Context) bool {
-	from := originOf(ctx)
-	if _, handling := ctx.(*Context); handling {
-		if from.trace == nil { // the sender of the handled message has decided
-			return false
-		}
-	} else if ctx.Value(messageKey{}) != nil {
+	if c, handling := ctx.(*Context); handling { // the sender of the handled message has decided
+		return c.trace.IsSampled()
+	}
+	from, derived := ctx.Value(originKey{}).(*origin)
+	if !derived {
+		return p.options.Tracer.Samples(ctx, Undecided)
+	}
+	if ctx.Value(messageKey{}) != nil {
 		return false
 	}
-	return p.options.Tracer.Samples(ctx, decodeTrace(from.trace), from.in == nil)
+	return p.options.Tracer.Samples(ctx, from.decision())
+}
+
+// decision is that of the senders before a message with the origin.
+func (o origin) decision() Decision {
+	switch {
+	case o.trace.IsSampled():
+		return Sampled
+	case o.trace != nil || o.in != nil:
+		return NotSampled
+	}
+	return Undecided
 }
 
 // start begins the span of a sampled operation of code with ctx.
 func (p *Proc) start(ctx context.Context, o Operation) Span {
-	o.Sender = p.senderID(originOf(ctx).in)
-	return p.options.Tracer.Start(ctx, o)
+	from := originOf(ctx)
+	o.Sender = p.senderID(from.in)
+	if _, handling := ctx.(*Context); handling { // its trace is that of its span
+		ctx = context.Background()
+	}
+	return p.options.Tracer.Start(ctx, decodeTrace(from.trace), o)
 }
 
 // endSpan ends a span with the error of its operation. nil: there is no span.
@@ -145,10 +174,7 @@ func (in *instance) startHandlerSpan(ctx *Context, endpoint string, awaited bool
 	if awaited {
 		o.Kind = OpAnswer
 	}
-	if !tracer.Samples(ctx, ctx.Trace(), false) {
-		return
-	}
-	if s := tracer.Start(ctx, o); s != nil {
+	if s := tracer.Start(context.Background(), ctx.Trace(), o); s != nil {
 		in.mailbox.span = s
 		ctx.enter(s)
 	}
@@ -174,23 +200,19 @@ func (in *instance) endHandlerSpan(later *deferred, err error) {
 // enter makes a span that of the handled message, before its handler runs.
 func (c *Context) enter(s Span) {
 	c.trace = s.Trace().encode()
-	own := &deadlineContext{Context: s.Context(c.base()), cancel: func() {}}
-	if d := c.deadlineCtx.Load(); d != nil { // base made it: it ends before the actor
-		own.cancel = d.cancel
-	}
-	c.deadlineCtx.Store(own)
+	c.deadlineCtx.Store(&deadlineContext{Context: &unusedSpan{span: s}})
 }
 
 // StartSpan begins the span of an operation with many messages, from code with ctx. It returns the
-// context for them. The span is nil if there is none.
-func (p *Proc) StartSpan(ctx context.Context, o Operation) (context.Context, Span) {
+// context for them. Only a sampled operation is described. The span is nil if there is none.
+func (p *Proc) StartSpan(ctx context.Context, describe func() Operation) (context.Context, Span) {
 	if p.options.Tracer == nil {
 		return ctx, nil
 	}
 	if !p.samples(ctx) { // its messages begin no traces either
 		return &messageContext{ctx, originOf(ctx)}, nil
 	}
-	s := p.start(ctx, o)
+	s := p.start(ctx, describe())
 	if s == nil {
 		return &messageContext{ctx, originOf(ctx)}, nil
 	}
@@ -204,12 +226,8 @@ func (c *Casts) StartReceive(d *Delivery, o Operation) Span {
 	if tracer == nil || !d.Trace.IsSampled() {
 		return nil
 	}
-	ctx := origin{trace: d.Trace}.context(context.Background())
-	if !tracer.Samples(ctx, decodeTrace(d.Trace), false) {
-		return nil
-	}
 	o.Kind = OpReceive
-	d.Span = tracer.Start(ctx, o)
+	d.Span = tracer.Start(context.Background(), decodeTrace(d.Trace), o)
 	if d.Span != nil {
 		d.Trace = d.Span.Trace().encode()
 	}

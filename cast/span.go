@@ -39,11 +39,13 @@ func (r *rollout) startSpan(ctx context.Context) (context.Context, actor.Span) {
 	if p == nil || err != nil {
 		return ctx, nil // as the cast itself reports
 	}
-	ranks := t.ranks()
-	return p.StartSpan(ctx, actor.Operation{
-		Kind: actor.OpCast, Actor: t.Placement.Proc(0).Actor(t.Actor), Endpoint: r.request.endpoint,
-		Awaited: r.request.mode != modeSend,
-		Region:  addressed{t.Placement.Extent, t.Region, ranks}, Asked: ranks.Len(),
+	return p.StartSpan(ctx, func() actor.Operation {
+		ranks := t.ranks()
+		return actor.Operation{
+			Kind: actor.OpCast, Actor: t.Placement.Proc(0).Actor(t.Actor), Endpoint: r.request.endpoint,
+			Awaited: r.request.mode != modeSend,
+			Region:  addressed{t.Placement.Extent, t.Region, ranks}, Asked: ranks.Len(),
+		}
 	})
 }
 

@@ -282,8 +282,10 @@ func (g *Gateway) answer(ctx context.Context, m bus.Msg) {
 	if r.traceDest != "" && g.proc.Foreign().MayAnswer(r.traceDest, r.from) { // a client may read it
 		ctx = actor.WithTraceDest(ctx, r.traceDest)
 	}
-	ctx, span := g.proc.StartSpan(ctx, actor.Operation{Kind: actor.OpServe,
-		Actor: subjects.ActorID{Name: r.actor}, Endpoint: r.endpoint, Awaited: r.reply != ""})
+	ctx, span := g.proc.StartSpan(ctx, func() actor.Operation {
+		return actor.Operation{Kind: actor.OpServe, Actor: subjects.ActorID{Name: r.actor}, Endpoint: r.endpoint,
+			Awaited: r.reply != ""}
+	})
 	var last error
 	g.run(ctx, r, func(o outcome) {
 		last = o.err

@@ -17,8 +17,8 @@ func startSpan(ctx context.Context, n *Net, kind, name string) (context.Context,
 	if err != nil {
 		return ctx, nil
 	}
-	return p.StartSpan(ctx, actor.Operation{
-		Kind: actor.OpSpawn, Actor: subjects.ActorID{Name: name}, Endpoint: kind,
+	return p.StartSpan(ctx, func() actor.Operation {
+		return actor.Operation{Kind: actor.OpSpawn, Actor: subjects.ActorID{Name: name}, Endpoint: kind}
 	})
 }
 

@@ -93,14 +93,20 @@ func newTracer(t testing.TB, to *receiver, service string) actor.Tracer {
 // newRanks is a mesh of 2 hosts with 3 processes each, whose spans go to the receiver.
 func newRanks(t testing.TB, to *receiver) ranks {
 	t.Helper()
+	return newRanksWith(t, func(service string) actor.Tracer { return newTracer(t, to, service) })
+}
+
+// newRanksWith is such a mesh with any tracers.
+func newRanksWith(t testing.TB, newTracer func(service string) actor.Tracer) ranks {
+	t.Helper()
 	srv := bustest.Server(t)
 	m := ranks{place: cast.Placement{Mesh: testproc.MeshID(t, "mesh"), PerHost: 3, PerProcess: 1,
 		Extent: shape.Of("host", 2).With("gpu", 3)}}
-	m.via, _ = testproc.Start(t, srv, testproc.Options{Options: actor.Options{Tracer: newTracer(t, to, "client")}})
+	m.via, _ = testproc.Start(t, srv, testproc.Options{Options: actor.Options{Tracer: newTracer("client")}})
 	over := make(chan struct{})
 	for rank := range m.place.Extent.NumRanks() {
 		o := testproc.Options{Member: &cast.Member{Placement: m.place, Rank: rank},
-			Options: actor.Options{ID: m.place.Proc(rank), Tracer: newTracer(t, to, fmt.Sprint("rank ", rank))}}
+			Options: actor.Options{ID: m.place.Proc(rank), Tracer: newTracer(fmt.Sprint("rank ", rank))}}
 		p, _ := testproc.Start(t, srv, o, rankType.Define(
 			func(_ *actor.Context, rank int) (*Rank, error) { return &Rank{rank, over}, nil },
 			square.Handle((*Rank).square), hang.Handle((*Rank).hang), pass.Handle((*Rank).pass),

@@ -136,13 +136,19 @@ type cluster struct {
 
 func newCluster(t *testing.T, labels ...string) *cluster {
 	t.Helper()
+	return newClusterOn(t, nil, labels...)
+}
+
+// newClusterOn is a cluster on a server with options.
+func newClusterOn(t *testing.T, server []testmesh.Option, labels ...string) *cluster {
+	t.Helper()
 	c := &cluster{}
 	t.Cleanup(func() {
 		for _, pid := range c.procs {
 			require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "a proc was left")
 		}
 	})
-	c.Cluster = testmesh.Start(t)
+	c.Cluster = testmesh.Start(t, server...)
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o700))
 	c.env = append(baseEnv(dir), "NATS_URL="+c.Server.URL(), "NATS_TOKEN="+c.Server.Token())

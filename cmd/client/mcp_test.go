@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,8 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus/embed"
+	"github.com/castnet-io/castnet/bus/ticket"
 	"github.com/castnet-io/castnet/cmd/client/internal/app"
 	"github.com/castnet-io/castnet/cmd/client/internal/casting"
 	"github.com/castnet-io/castnet/cmd/client/internal/doctor"
@@ -23,6 +26,7 @@ import (
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
@@ -181,6 +185,33 @@ func TestMCP_actsAsToldAndNoMore(t *testing.T) {
 	ended := answer[[]inspect.Proc](t, s, "stop", map[string]any{"mesh": "demo", "reason": "done"})
 	require.Len(t, ended, 4)
 	require.Equal(t, "stopped", ended[0].Status)
+}
+
+func TestMCP_anObserverReadsAndOtherToolsNameTheRole(t *testing.T) {
+	t.Parallel()
+	token := ticket.NewToken()
+	c := newClusterOn(t, []testmesh.Option{testmesh.Server(func(o *embed.Options) {
+		o.Tickets = true
+		o.Token = token
+	})}, "a")
+	c.up(t, "--per-host", "gpu=2")
+	minted := c.client(t, "auth", "mint", "--role", "observer", "bob", "--for", "1h")
+	require.Equal(t, cli.ExitOK, minted.code, minted.err)
+	bob := &cluster{Cluster: c.Cluster, env: append(slices.Clone(c.env), "NATS_TOKEN="+strings.TrimSpace(minted.out))}
+	s := bob.agentOf(t, "--act")
+	require.Len(t, answer[[]inspect.MeshSummary](t, s, "meshes", nil), 1)
+	require.Len(t, answer[[]inspect.Proc](t, s, "procs", map[string]any{"target": "demo"}), 2)
+	for tool, arguments := range map[string]map[string]any{
+		"cast":   {"target": "demo", "actor": "counter", "endpoint": "add", "message": 1, "reduce": "sum"},
+		"call":   {"target": "demo[gpu=0]", "actor": "counter", "endpoint": "add", "message": 1},
+		"stop":   {"mesh": "demo"},
+		"cordon": {"hosts": []string{"a"}},
+	} {
+		_, notes, fails := use(t, s, tool, arguments)
+		require.True(t, fails, tool)
+		require.Contains(t, notes, "role", tool)
+	}
+	require.Len(t, answer[[]inspect.Proc](t, s, "procs", map[string]any{"target": "demo"}), 2)
 }
 
 func TestMCP_eventsComeWhileTheAgentWatches(t *testing.T) {

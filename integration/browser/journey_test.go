@@ -96,7 +96,8 @@ func TestPage_needsNoMouse_BRW2(t *testing.T) {
 	w.press("gpu=7", kb.Enter)
 	w.awaitText(".sum", "2 ranks selected")
 	w.tabTo(`[aria-label="Run: Stacks"]`)
-	w.press(kb.Enter)
+	w.await("the endpoints", `[...document.querySelectorAll('option')].some((e) => e.value === 'trainers step')`)
+	w.press(kb.Enter) // the button has the focus, whether the endpoints came before or after it
 	w.awaitText(".region h3", "Stacks")
 	w.tabTo(`[aria-label="Run: Restart"]`)
 	w.press(kb.Enter)

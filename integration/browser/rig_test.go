@@ -40,7 +40,8 @@ func newRig(t testing.TB) *rig {
 	t.Helper()
 	r := &rig{TB: t, address: bustest.NewAddress(t)}
 	r.startBus()
-	r.env = testkit.Environment(t.TempDir(), t.TempDir(), t.TempDir(), "NATS_URL="+r.address.URL(), "NATS_TOKEN="+token)
+	r.env = testkit.Environment(t.TempDir(), t.TempDir(), t.TempDir(), "NATS_URL="+r.address.URL(), "NATS_TOKEN="+token,
+		"CASTNET_BUS_CONNECT_TIMEOUT=20s") // the machine may be busy
 	self, err := os.Executable()
 	require.NoError(t, err)
 	for i, label := range []string{"a", "b"} {

@@ -134,6 +134,9 @@ func (s *sampler) runOn(ctx context.Context, conn *mesh.Net) error {
 		case now := <-taken:
 			s.publish(ctx, now.withEndsOf(s.latest()))
 			took = time.Since(began)
+			if now.err == nil { // silent procs and hosts cost nothing
+				took = max(time.Nanosecond, took-now.Waited())
+			}
 			pause.Reset(pauseAfter(took, kicked))
 		case <-pause.C:
 			began = time.Now()

@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -33,7 +34,25 @@ type Options struct {
 type tracer struct {
 	tracer trace.Tracer
 	roots  uint64 // begin a trace below it; MaxUint64: always
+
+	mu    sync.Mutex // guards the field below
+	known map[actor.Operation]*description
 }
+
+// description is the part of a span that its repetitions share.
+type description struct {
+	name       string
+	kind       trace.SpanStartOption
+	attributes trace.SpanStartOption
+	links      bool // to its parent
+}
+
+// maxOptions is the most that a span begins with: kind, attributes and link.
+const maxOptions = 3
+
+// maxKnown bounds the descriptions in memory. A proc has few pairs of senders and endpoints at a
+// time, and then others.
+const maxKnown = 1024
 
 // New returns a tracer for the procs of castnet.
 func New(o Options) (actor.Tracer, error) {
@@ -43,7 +62,7 @@ func New(o Options) (actor.Tracer, error) {
 	if !(o.Roots >= 0 && o.Roots <= 1) {
 		return nil, fmt.Errorf("cannot sample a share of %v of new traces: want 0 to 1", o.Roots)
 	}
-	t := tracer{tracer: o.Provider.Tracer(Scope, trace.WithSchemaURL(schema)), roots: math.MaxUint64}
+	t := &tracer{tracer: o.Provider.Tracer(Scope, trace.WithSchemaURL(schema)), roots: math.MaxUint64}
 	if o.Roots < 1 {
 		t.roots = uint64(o.Roots * (1 << 63) * 2)
 	}
@@ -51,24 +70,27 @@ func New(o Options) (actor.Tracer, error) {
 }
 
 // Samples decides on a span: see actor.Tracer.
-func (t tracer) Samples(ctx context.Context, of actor.Trace, mayStart bool) bool {
+func (t *tracer) Samples(ctx context.Context, so actor.Decision) bool {
 	if own := trace.SpanFromContext(ctx).SpanContext(); own.IsValid() {
 		return own.IsSampled()
 	}
-	if of.IsValid() {
-		return trace.TraceFlags(of.Flags).IsSampled()
-	}
-	return mayStart && t.beginsTrace()
+	return so == actor.Sampled || so == actor.Undecided && t.beginsTrace()
 }
 
 // Start begins a span: see actor.Tracer.
-func (t tracer) Start(ctx context.Context, o actor.Operation) actor.Span {
+func (t *tracer) Start(ctx context.Context, of actor.Trace, o actor.Operation) actor.Span {
 	parent := trace.SpanContextFromContext(ctx)
-	if !parent.IsValid() {
-		parent = remote(actor.TraceOf(ctx))
+	if !parent.IsValid() && of.IsValid() {
+		parent = remote(of)
+		ctx = trace.ContextWithSpanContext(ctx, parent)
 	}
-	ctx = trace.ContextWithSpanContext(context.Background(), parent)
-	_, s := t.tracer.Start(ctx, name(o), options(o, parent)...)
+	as := t.describe(o)
+	options := make([]trace.SpanStartOption, 0, maxOptions)
+	options = append(options, as.kind, as.attributes)
+	if as.links && parent.IsValid() {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: parent}))
+	}
+	_, s := t.tracer.Start(ctx, as.name, options...)
 	if !s.IsRecording() {
 		return nil
 	}
@@ -76,7 +98,7 @@ func (t tracer) Start(ctx context.Context, o actor.Operation) actor.Span {
 }
 
 // beginsTrace draws whether a message without a trace begins one.
-func (t tracer) beginsTrace() bool { return t.roots == math.MaxUint64 || rand.Uint64() < t.roots }
+func (t *tracer) beginsTrace() bool { return t.roots == math.MaxUint64 || rand.Uint64() < t.roots }
 
 // remote is the parent that a message has carried.
 func remote(t actor.Trace) trace.SpanContext {
@@ -191,8 +213,28 @@ func spanKind(o actor.Operation) trace.SpanKind {
 	return trace.SpanKindInternal
 }
 
-// options are the kind, the attributes and the link of a span.
-func options(o actor.Operation, parent trace.SpanContext) []trace.SpanStartOption {
+// describe returns the description of an operation: it makes those of casts, and keeps the others.
+func (t *tracer) describe(o actor.Operation) *description {
+	if o.Region != nil {
+		return describe(o)
+	}
+	t.mu.Lock()
+	d := t.known[o]
+	t.mu.Unlock()
+	if d != nil {
+		return d
+	}
+	d = describe(o)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known == nil || len(t.known) >= maxKnown {
+		t.known = map[actor.Operation]*description{}
+	}
+	t.known[o] = d
+	return d
+}
+
+func describe(o actor.Operation) *description {
 	kind := spanKind(o)
 	var all []attribute.KeyValue
 	switch kind {
@@ -215,11 +257,8 @@ func options(o actor.Operation, parent trace.SpanContext) []trace.SpanStartOptio
 		all = append(all, attribute.Stringer("castnet.cast.region", o.Region),
 			attribute.Int("castnet.cast.asked", o.Asked))
 	}
-	out := []trace.SpanStartOption{trace.WithSpanKind(kind), trace.WithAttributes(all...)}
-	if kind == trace.SpanKindConsumer && parent.IsValid() {
-		out = append(out, trace.WithLinks(trace.Link{SpanContext: parent}))
-	}
-	return out
+	return &description{name: name(o), kind: trace.WithSpanKind(kind),
+		attributes: trace.WithAttributes(all...), links: kind == trace.SpanKindConsumer}
 }
 
 // rpc are the attributes of a call.

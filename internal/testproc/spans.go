@@ -31,13 +31,10 @@ type Span struct {
 type SpanKey struct{}
 
 // Samples samples all but unsampled traces.
-func (b *Spans) Samples(_ context.Context, t actor.Trace, mayStart bool) bool {
-	return t.IsValid() && t.Flags&1 != 0 || !t.IsValid() && mayStart
-}
+func (b *Spans) Samples(_ context.Context, so actor.Decision) bool { return so != actor.NotSampled }
 
 // Start begins a span.
-func (b *Spans) Start(ctx context.Context, o actor.Operation) actor.Span {
-	parent := actor.TraceOf(ctx)
+func (b *Spans) Start(_ context.Context, parent actor.Trace, o actor.Operation) actor.Span {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := &Span{of: b, Op: o, Parent: parent, Own: parent}

@@ -59,7 +59,7 @@ func TestStart_lastSpansLeaveAtTheStop_OTLP1(t *testing.T) {
 		"OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test"})
 	tracer, stop, err := Start(t.Context(), "castnet-hostd", "1.2", env, unexpected(t))
 	require.NoError(t, err)
-	tracer.Start(t.Context(), actor.Operation{Kind: actor.OpAsk}).End(actor.Outcome{})
+	tracer.Start(t.Context(), actor.Trace{}, actor.Operation{Kind: actor.OpAsk}).End(actor.Outcome{})
 	require.NoError(t, stop(t.Context()))
 	of := testkit.Next(t, got).ResourceSpans[0]
 	said := map[string]string{}
@@ -78,7 +78,7 @@ func TestStart_serviceNameOfTheEnvironmentCounts_OTLP1(t *testing.T) {
 		"OTEL_SERVICE_NAME": "mine"})
 	tracer, stop, err := Start(t.Context(), "castnet", "1", env, unexpected(t))
 	require.NoError(t, err)
-	tracer.Start(t.Context(), actor.Operation{Kind: actor.OpCast}).End(actor.Outcome{})
+	tracer.Start(t.Context(), actor.Trace{}, actor.Operation{Kind: actor.OpCast}).End(actor.Outcome{})
 	require.NoError(t, stop(t.Context()))
 	for _, kv := range testkit.Next(t, got).ResourceSpans[0].Resource.Attributes {
 		if kv.Key == "service.name" {
@@ -93,7 +93,7 @@ func TestStop_unreachableCollectorCostsOneReport_OTLP1(t *testing.T) {
 	tracer, stop, err := Start(t.Context(), "castnet", "1", env, func(err error) { reports <- err })
 	require.NoError(t, err)
 	for range 10_000 {
-		tracer.Start(t.Context(), actor.Operation{Kind: actor.OpAsk}).End(actor.Outcome{})
+		tracer.Start(t.Context(), actor.Trace{}, actor.Operation{Kind: actor.OpAsk}).End(actor.Outcome{})
 	}
 	require.NoError(t, stop(testkit.Soon(t)))
 	require.ErrorContains(t, testkit.Next(t, reports), "cannot send")
@@ -107,7 +107,7 @@ func TestStop_silentCollectorDelaysItsContextAtMost_OTLP1(t *testing.T) {
 	env := environment(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + l.Addr().String()})
 	tracer, stop, err := Start(t.Context(), "castnet", "1", env, func(error) {})
 	require.NoError(t, err)
-	tracer.Start(t.Context(), actor.Operation{Kind: actor.OpAsk}).End(actor.Outcome{})
+	tracer.Start(t.Context(), actor.Trace{}, actor.Operation{Kind: actor.OpAsk}).End(actor.Outcome{})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	began := time.Now()
@@ -151,7 +151,7 @@ func TestStart_samplesTheShareOfTheEnvironment_OTLP2(t *testing.T) {
 		require.NoError(t, err)
 		n := 0
 		for range 1000 {
-			if tracer.Samples(t.Context(), actor.Trace{}, true) {
+			if tracer.Samples(t.Context(), actor.Undecided) {
 				n++
 			}
 		}

@@ -91,10 +91,16 @@ export class Selection {
     if (!region) return redo(this.commands, null, () => []);
     const order = { mesh: name, world, region: regionText(this.grid, region), body: body.value.trim() };
     [order.actor, order.endpoint] = endpoint.value.split(' ');
+    const focused = this.buttons().indexOf(document.activeElement); // the new button in its place gets the focus
     redo(this.commands, order, () => [
       ...commandsFor(order).map((c) => this.commandItem(c, order)),
       world ? h('li.muted', {}, 'The procs of a world restart with their hostd.') : null,
     ]);
+    if (focused >= 0 && document.activeElement !== this.buttons()[focused]) this.buttons()[focused]?.focus();
+  }
+
+  buttons() {
+    return [...this.commands.querySelectorAll('button')];
   }
 
   commandItem(c, order) {
