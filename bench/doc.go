@@ -36,7 +36,8 @@
 //     one that has the most; against the number of hosts. The hosts are simulated: they share a
 //     process with each other and with their procs (host.Local). Notes have each operation by the
 //     kinds of its subjects. TestControl_messagesGrowWithHostsNotProcs holds the bounds: requests
-//     and replies at most 2 × hosts + 10, all messages at most 8 × hosts.
+//     and replies at most 2 × hosts + 10, audit records at most 2 × hosts + 2, all other messages at
+//     most 10 × hosts.
 //   - hostd-idle-cpu: percent of a CPU that a host with the server in its process takes for 30 s,
 //     while its 64 procs have nothing to do; against 1.
 //   - detect-actor-p99-ms: from sending an actor a message that fails it, by an error or a panic,
@@ -131,6 +132,20 @@
 // have a base of plain NATS and no suffix; the servers of the first are in the processes of sender
 // and receiver.
 //
+// # Rows of permissions
+//
+// They compare users with permissions to users without any, through one server that takes tickets,
+// over TCP on loopback. One process speaks in turns with N others, which share an OS process but no
+// connection. On the one side each process has a ticket, with the permissions of a proc; on the
+// other it has the server's token, which permits everything. N is 1, 64, 128, 129 and 512: the
+// server remembers 128 answers about a connection.
+//
+//   - tell-permissions-N: messages of 64 bytes per second, of 300,000 from one goroutine.
+//   - ask-permissions-N: asks of 64 bytes per second from 64 goroutines, of 64,000.
+//   - both with -cpu at the end: ns of CPU time of sender, receivers and server for each.
+//   - publish-permissions-N: ns of CPU time of the server for a publish of 64 bytes in the form of a
+//     packet to one of N processes in turns, which nobody receives; of 20,000.
+//
 // For each repeat a note has the cost of a message in each process: CPU time, and, with a /proc,
 // the written bytes and the system calls for them.
 //
@@ -152,9 +167,9 @@
 //     slices and a goroutine (bench/floor).
 //
 // In rows per second more is better, and so is a ratio above 1: local-ask-64, remote-tell,
-// remote-ask-64, and casts with 8 in flight, with all their suffixes. In all other rows less is
-// better. When both sides are 0 the ratio is 1. -shrink divides the work of rows without samples,
-// to try them out: the numbers then mean little.
+// remote-ask-64, tell-permissions and ask-permissions without -cpu, and casts with 8 in flight,
+// with all their suffixes. In all other rows less is better. When both sides are 0 the ratio is 1.
+// -shrink divides the work of rows without samples, to try them out: the numbers then mean little.
 //
 // # Method
 //
