@@ -118,6 +118,10 @@
 //     from one goroutine, until the last is handled.
 //   - remote-ask-p50, remote-ask-p99: µs of an ask of 64 bytes, answered with the same, one in
 //     flight; of 10,000.
+//   - remote-tell-64KiB, remote-tell-1MiB, remote-tell-16MiB: bursts of 4,000, 250 and 16. With a
+//     body above the server's limit of 1 MiB, plain NATS sends as many messages as it takes.
+//   - remote-ask-64KiB, remote-ask-1MiB, remote-ask-16MiB with -p50 or -p99: the same of 1,000, 100
+//     and 8 asks of that size.
 //   - remote-ask-64: asks per second from 64 goroutines, of 64,000.
 //   - route-burst-lost: lost messages of 500,000 of 1 KiB. Sender and receiver are connected to
 //     two servers that are joined by a route.
@@ -147,7 +151,7 @@
 //     packet to one of N processes in turns, which nobody receives; of 20,000.
 //
 // For each repeat a note has the cost of a message in each process: CPU time, and, with a /proc,
-// the written bytes and the system calls for them.
+// the written bytes, the system calls for them, and the most resident memory meanwhile.
 //
 // # Rows within one process
 //

@@ -174,6 +174,9 @@ func costs(used []spent, n int) string {
 		each := func(v float64) float64 { return v / float64(n) }
 		text += fmt.Sprintf("; %s %.0f ns CPU, %.1f B written in %.3f calls",
 			u.name, each(float64(u.CPU/time.Nanosecond)), each(float64(u.Written)), each(float64(u.Writes)))
+		if u.Peak > 0 {
+			text += fmt.Sprintf(", at most %.0f MiB", u.Peak)
+		}
 	}
 	return text[2:]
 }

@@ -53,6 +53,13 @@ func remoteFamilies() []family {
 		add("remote-ask-64", "", embedded, []row{{"remote-ask-64" + peerSuffix, "asks/s", true}},
 			remotePeersContest)
 	}
+	for _, size := range []string{"64KiB", "1MiB", "16MiB"} {
+		name := "remote-tell-" + size
+		add(name, lost, false, []row{{name + natsSuffix, "msgs/s", true}}, remoteNATSContest)
+		name = "remote-ask-" + size
+		add(name, "", false, []row{{name + "-p50" + natsSuffix, "us", false}, {name + "-p99" + natsSuffix, "us", false}},
+			remoteNATSContest)
+	}
 	add("route-burst", refused, false, []row{{"route-burst-lost", "messages", false}}, routeContest)
 	add("flood-rss", "", false, []row{{"flood-rss", "MiB", false}}, floodContest)
 	return all
