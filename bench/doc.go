@@ -8,7 +8,8 @@
 //	canary=spin median=… min=… max=… unit=ms spread=… n=… disturbed=no
 //
 // Progress goes to stderr, with a line for each contender of a row: name, median, minimum and
-// maximum.
+// maximum. At the end all rows follow as a table for people. Package bench/figures makes the plots of
+// docs/performance.md from it.
 //
 // # Rows between processes
 //
