@@ -139,17 +139,17 @@
 //
 // # Rows of permissions
 //
-// They compare users with permissions to users without any, through one server that takes tickets,
-// over TCP on loopback. One process speaks in turns with N others, which share an OS process but no
+// They compare users with permissions to users without any, through one server with tickets,
+// over TCP on loopback. One process speaks in turns with N others, in one OS process without a shared
 // connection. On the one side each process has a ticket, with the permissions of a proc; on the
-// other it has the server's token, which permits everything. N is 1, 64, 128, 129 and 512: the
+// other it has the server's token, with all permissions. N is 1, 64, 128, 129 and 512: the
 // server remembers 128 answers about a connection.
 //
 //   - tell-permissions-N: messages of 64 bytes per second, of 300,000 from one goroutine.
 //   - ask-permissions-N: asks of 64 bytes per second from 64 goroutines, of 64,000.
 //   - both with -cpu at the end: ns of CPU time of sender, receivers and server for each.
 //   - publish-permissions-N: ns of CPU time of the server for a publish of 64 bytes in the form of a
-//     packet to one of N processes in turns, which nobody receives; of 20,000.
+//     packet to one of N processes in turns, without a receiver; of 20,000.
 //
 // For each repeat a note has the cost of a message in each process: CPU time, and, with a /proc,
 // the written bytes, the system calls for them, and the most resident memory meanwhile.

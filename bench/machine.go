@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// machine says on which machine and with which versions a run measures.
+// machine names the machine and the versions of a run.
 func machine() string {
 	parts := []string{fmt.Sprintf("%s %s/%s", runtime.Version(), runtime.GOOS, runtime.GOARCH),
 		fmt.Sprintf("%d CPUs", runtime.GOMAXPROCS(0))}
@@ -26,7 +26,7 @@ func machine() string {
 	return strings.Join(parts, ", ")
 }
 
-// cpuModel is the name of the CPU; "" where the system does not say.
+// cpuModel is the name of the CPU; "" on systems without it.
 func cpuModel() string {
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range bytes.Lines(text) {

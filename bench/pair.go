@@ -97,7 +97,7 @@ func (p *pair) kill() {
 	}
 }
 
-// perform has the sender do n of a workload, and returns what each process used for all of them.
+// perform has the sender do n of a workload, and returns the usage of each process for all of them.
 func (p *pair) perform(ctx context.Context, w remote.Workload, n int) ([]float64, []spent, error) {
 	before, err := p.usage(ctx)
 	if err != nil {
@@ -148,7 +148,7 @@ func (p *pair) usage(ctx context.Context) ([]spent, error) {
 	return all, nil
 }
 
-// usage is what a child has used so far.
+// usage is the usage of a child so far.
 func (c *child) usage(ctx context.Context) (remote.Usage, error) {
 	line, err := c.ask(ctx, remote.UsageRequest)
 	if err != nil {

@@ -19,8 +19,8 @@ const (
 // publishes is how many publishes a repeat has.
 const publishes = 20_000
 
-// permissionFamilies are those whose rows compare users with permissions to users without any. A
-// server remembers 128 answers about a connection, which is the reason for the numbers of peers.
+// permissionFamilies compare users with permissions to users without any. A
+// server remembers 128 answers about a connection: hence the numbers of peers.
 func permissionFamilies() []family {
 	var all []family
 	for _, m := range []struct {
@@ -65,7 +65,7 @@ func permissionsContest(b between, peers int) setup {
 	}
 }
 
-// ticketSite starts a server that takes tickets.
+// ticketSite starts a server with tickets.
 func ticketSite(ctx context.Context, g *ground) (site, *child, error) {
 	s := site{token: ticket.NewToken()}
 	c, err := startRole(serverRole, tokenEnv+"="+s.token, ticketsEnv+"=yes")
@@ -77,7 +77,7 @@ func ticketSite(ctx context.Context, g *ground) (site, *child, error) {
 	return s, c, err
 }
 
-// publishContest measures what the server alone does for a publish, with plain NATS connections.
+// publishContest measures the cost of a publish in the server alone, with plain NATS connections.
 func publishContest(peers int) setup {
 	return func(ctx context.Context, g *ground) (contest, error) {
 		s, c, err := ticketSite(ctx, g)

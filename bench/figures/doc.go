@@ -4,5 +4,5 @@
 //	make bench 2> notes.txt
 //	go run -C bench ./figures -notes ../notes.txt -page ../docs/performance.md
 //
-// A family of which no row was measured keeps its plot.
+// A family without a measured row keeps its plot.
 package main

@@ -18,7 +18,7 @@ const (
 )
 
 func main() {
-	notes := flag.String("notes", "", "what a run wrote to stderr")
+	notes := flag.String("notes", "", "the stderr of a run")
 	page := flag.String("page", "", "the page with the marks; the plots go into a folder of its name")
 	flag.Parse()
 	if err := fill(*notes, *page); err != nil {
@@ -65,7 +65,7 @@ func fill(notes, page string) error {
 	return os.WriteFile(page, text, 0o644)
 }
 
-// withTable replaces what is between the marks.
+// withTable replaces the text between the marks.
 func withTable(page []byte, rows []report.Row) ([]byte, error) {
 	before, rest, ok := bytes.Cut(page, []byte(begins))
 	_, after, also := bytes.Cut(rest, []byte(ends))

@@ -15,11 +15,11 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// Users says as which users the ends of Peers sign in.
+// Users is the kind of user of the ends of Peers.
 type Users bool
 
 const (
-	// Unbounded users show the token of the server, which permits everything.
+	// Unbounded users show the token of the server, with all permissions.
 	Unbounded Users = false
 	// Permitted users have a ticket each, with the permissions of a proc.
 	Permitted Users = true
@@ -37,7 +37,7 @@ func (u Users) open(ctx context.Context, o bus.Options, as subjects.User) (*bus.
 	return bus.Open(ctx, o)
 }
 
-// Peers is one process that speaks in turns with an actor in each of n others. The others share an
+// Peers is one process, speaking in turns with an actor in each of n others. The others share an
 // OS process, but not a connection.
 func Peers(o server.Options, n int, users Users) remote.Library {
 	return remote.Library{
@@ -73,7 +73,7 @@ func newPeers(ctx context.Context, o server.Options, n int, users Users) (*peers
 	return p, nil
 }
 
-// Address is where the server is, and the IDs of the actors.
+// Address is the URL of the server, and the IDs of the actors.
 func (p *peers) Address() string { return p.url + " " + strings.Join(p.ids, " ") }
 
 func (p *peers) Close(ctx context.Context) error {
@@ -88,7 +88,7 @@ func (p *peers) Close(ctx context.Context) error {
 type speaker struct {
 	*end
 	to    []actor.Ref[*sink]
-	told  int          // by the one goroutine that tells
+	told  int          // by the one telling goroutine
 	asked atomic.Int64 // by many
 }
 

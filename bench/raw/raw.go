@@ -20,7 +20,7 @@ import (
 // The subjects a receiver listens on.
 const (
 	tellSubject  = "bench.tell"
-	partSubject  = "bench.part" // of a message that is not its last
+	partSubject  = "bench.part" // of a message, before its last
 	askSubject   = "bench.ask"
 	countSubject = "bench.count"
 )
@@ -123,8 +123,8 @@ func newSender(ctx context.Context, o server.Options, address string) (*sender, 
 	return &sender{e}, err
 }
 
-// Tell publishes. A body above the server's limit leaves as several messages, of which the receiver
-// counts the last.
+// Tell publishes. A body above the server's limit leaves as several messages. The receiver counts the
+// last.
 func (s *sender) Tell(_ context.Context, m []byte) error {
 	for limit := int(s.nc.MaxPayload()); len(m) > limit; m = m[limit:] {
 		if err := s.nc.Publish(partSubject, m[:limit]); err != nil {

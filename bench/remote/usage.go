@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/bench/local/lines"
 )
 
-// Usage is what a process has used since it started. The bytes written, to sockets included, and
+// Usage is the usage of a process since its start. The bytes written, to sockets included, and
 // the memory need a /proc; elsewhere they are 0.
 type Usage struct {
 	CPU     time.Duration

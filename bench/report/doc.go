@@ -1,9 +1,9 @@
 // Package report is the results of a run of the benchmarks as people read them: a table at the end
 // of the run, and the figures of docs/performance.md.
 //
-//	rows, err := report.Parse(notes)             // what a run wrote to stderr
+//	rows, err := report.Parse(notes)             // the stderr of a run
 //	err = report.Text(os.Stderr, rows)           // the table at the end of the run
-//	err = report.Markdown(page, rows)            // that of the page
+//	err = report.Markdown(page, rows)            // the table of the page
 //	plot, err := report.Plot(family, rows)       // an SVG of one family
 //
 // # Contract

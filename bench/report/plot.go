@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Family is rows that share a plot.
+// Family is rows with one plot.
 type Family struct {
 	File, Title string
 	Rows        []Label
 }
 
-// Label is the name of rows in a plot. Rows of several bases share a label: castnet's score is that
-// of the first.
+// Label is the name of rows in a plot. Rows of several bases share a label: castnet's score is from
+// the first.
 type Label struct {
 	Text string
 	Rows []string
@@ -24,7 +24,7 @@ type Label struct {
 // The measures of a plot, in pixels.
 const (
 	width    = 760
-	left     = 190 // of the labels
+	left     = 220 // of the labels
 	right    = 110 // of the figures
 	top      = 92
 	line     = 20 // of a score
@@ -158,7 +158,7 @@ func contender(name string) (shown, kind string) {
 	return library, "peer"
 }
 
-// legend explains the colors that a plot has.
+// legend explains the colors of a plot.
 func legend(b *strings.Builder, groups []group) {
 	x := 16.0
 	for _, k := range []struct{ kind, text string }{

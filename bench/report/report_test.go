@@ -35,6 +35,13 @@ func TestParse_readsContenders(t *testing.T) {
 	require.Equal(t, "us", rows[1].Unit)
 }
 
+func TestParse_keepsTheLastMeasurement(t *testing.T) {
+	rows, err := report.Parse(strings.NewReader(notes + strings.ReplaceAll(notes, "12.34", "11.00")))
+	require.NoError(t, err)
+	require.Len(t, rows[1].Scores, 2)
+	require.InDelta(t, 11, rows[1].Scores[0].Median, 0)
+}
+
 func TestParse_refusesARowWithoutABase(t *testing.T) {
 	_, err := report.Parse(strings.NewReader("a: ours median=1.00 min=1.00 max=1.00 unit=us n=1\n"))
 	require.ErrorContains(t, err, "row a: want castnet and a base")

@@ -13,17 +13,17 @@ import (
 // Ours is castnet among the scores of a row.
 const Ours = "ours"
 
-// MaxRows bounds the rows that Parse reads.
+// MaxRows bounds the rows of Parse.
 const MaxRows = 1000
 
-// Score is what one contender did: the median, the least and the most of its repeats.
+// Score is the result of one contender: the median, the least and the most of its repeats.
 type Score struct {
 	Name             string
 	Median, Min, Max float64
 	Repeats          int
 }
 
-// Row is one thing that was measured. The first score is castnet's.
+// Row is one measured thing. The first score is castnet's.
 type Row struct {
 	Name, Unit string
 	Scores     []Score
@@ -43,7 +43,7 @@ func (r Row) Best() Score {
 	return best
 }
 
-// level is the difference below which two medians count as equal.
+// level is the least ratio of two different medians.
 const level = 1.03
 
 // Verdict compares castnet with the best of the others, in words.
@@ -67,7 +67,7 @@ func (r Row) Verdict() string {
 	return Figure(times) + " × worse"
 }
 
-// Figure is a number with three digits that count, and commas.
+// Figure is a number with three significant digits, and commas.
 func Figure(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 1000:
@@ -93,7 +93,7 @@ func commas(digits string) string {
 var scoreForm = regexp.MustCompile(
 	`^([A-Za-z0-9-]+): (\S+) median=([0-9.]+) min=([0-9.]+) max=([0-9.]+) unit=(\S+) n=([0-9]+)$`)
 
-// Parse reads the rows in the notes of a run.
+// Parse reads the rows in the notes of runs. The last measurement of a row counts.
 func Parse(notes io.Reader) ([]Row, error) {
 	var rows []Row
 	at := map[string]int{}
@@ -124,6 +124,9 @@ func Parse(notes io.Reader) ([]Row, error) {
 			i = len(rows)
 			at[m[1]] = i
 			rows = append(rows, Row{Name: m[1], Unit: m[6]})
+		}
+		if m[2] == Ours {
+			rows[i].Scores = nil
 		}
 		rows[i].Scores = append(rows[i].Scores, Score{m[2], v[0], v[1], v[2], n})
 	}

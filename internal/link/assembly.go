@@ -108,7 +108,7 @@ const maxChunks = 1024
 const assemblyCost = 256
 
 // append adds a part. The buffer doubles up to the claimed total: few bytes must not claim much
-// memory, and a buffer that grows by a quarter copies a large message several times.
+// memory, and growth by a quarter copies a large message several times.
 func (a *assembly) append(part []byte) {
 	if need := len(a.buf) + len(part); need > cap(a.buf) {
 		grown := make([]byte, len(a.buf), min(2*need, max(a.total, need)))

@@ -17,7 +17,7 @@ func (snd *sender) Send(now Instant, to *Target, e *wire.Envelope, m Mark, until
 	return snd.SendWhole(now, to, e, nil, m, until, nil)
 }
 
-// Admit returns the reason for which SendWhole would refuse a message now.
+// Admit returns the reason for a refusal of SendWhole now.
 func (snd *sender) Admit(to *Target, e *wire.Envelope) error {
 	snd.leave(to.Peer)
 	return snd.checkAdmit(to.Peer, e)
