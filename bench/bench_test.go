@@ -150,7 +150,7 @@ func TestRun_measuresEveryRowThatNeedsNoPeer(t *testing.T) {
 	require.NoError(t, run(t.Context(), s, &out, &notes), notes.String())
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	names := slices.DeleteFunc(rowNames(), func(name string) bool { return !s.only.MatchString(name) })
-	require.Len(t, names, 5+7+5+28+5+8+8+2+2+1+10)
+	require.Len(t, names, 5+7+5+28+5+8+8+2+2+1+10+9)
 	require.Len(t, lines, len(names)+1, out.String())
 	for i, name := range names {
 		require.Regexp(t, rowForm, lines[i])
