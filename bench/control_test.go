@@ -21,7 +21,8 @@ func TestControl_messagesGrowWithHostsNotProcs(t *testing.T) {
 		require.Len(t, ops, 3)
 		for _, op := range ops {
 			require.LessOrEqual(t, op.exchanged(), 2*hosts+10, op)
-			require.LessOrEqual(t, op.total()-2*op.kinds["f.beat"], 8*hosts, op)
+			require.LessOrEqual(t, op.kinds["ev.audit"], 2*hosts+2, op)
+			require.LessOrEqual(t, op.total()-op.kinds["ev.audit"]-2*op.kinds["f.beat"], 10*hosts, op)
 		}
 	}
 }

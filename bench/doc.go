@@ -8,7 +8,8 @@
 //	canary=spin median=… min=… max=… unit=ms spread=… n=… disturbed=no
 //
 // Progress goes to stderr, with a line for each contender of a row: name, median, minimum and
-// maximum.
+// maximum. At the end all rows follow as a table for people. Package bench/figures makes the plots of
+// docs/performance.md from it.
 //
 // # Rows between processes
 //
@@ -36,7 +37,8 @@
 //     one that has the most; against the number of hosts. The hosts are simulated: they share a
 //     process with each other and with their procs (host.Local). Notes have each operation by the
 //     kinds of its subjects. TestControl_messagesGrowWithHostsNotProcs holds the bounds: requests
-//     and replies at most 2 × hosts + 10, all messages at most 8 × hosts.
+//     and replies at most 2 × hosts + 10, audit records at most 2 × hosts + 2, all other messages at
+//     most 10 × hosts.
 //   - hostd-idle-cpu: percent of a CPU that a host with the server in its process takes for 30 s,
 //     while its 64 procs have nothing to do; against 1.
 //   - detect-actor-p99-ms: from sending an actor a message that fails it, by an error or a panic,
@@ -117,6 +119,10 @@
 //     from one goroutine, until the last is handled.
 //   - remote-ask-p50, remote-ask-p99: µs of an ask of 64 bytes, answered with the same, one in
 //     flight; of 10,000.
+//   - remote-tell-64KiB, remote-tell-1MiB, remote-tell-16MiB: bursts of 4,000, 250 and 16. With a
+//     body above the server's limit of 1 MiB, plain NATS sends as many messages as it takes.
+//   - remote-ask-64KiB, remote-ask-1MiB, remote-ask-16MiB with -p50 or -p99: the same of 1,000, 100
+//     and 8 asks of that size.
 //   - remote-ask-64: asks per second from 64 goroutines, of 64,000.
 //   - route-burst-lost: lost messages of 500,000 of 1 KiB. Sender and receiver are connected to
 //     two servers that are joined by a route.
@@ -131,8 +137,22 @@
 // have a base of plain NATS and no suffix; the servers of the first are in the processes of sender
 // and receiver.
 //
+// # Rows of permissions
+//
+// They compare users with permissions to users without any, through one server with tickets,
+// over TCP on loopback. One process speaks in turns with N others, in one OS process without a shared
+// connection. On the one side each process has a ticket, with the permissions of a proc; on the
+// other it has the server's token, with all permissions. N is 1, 64, 128, 129 and 512: the
+// server remembers 128 answers about a connection.
+//
+//   - tell-permissions-N: messages of 64 bytes per second, of 300,000 from one goroutine.
+//   - ask-permissions-N: asks of 64 bytes per second from 64 goroutines, of 64,000.
+//   - both with -cpu at the end: ns of CPU time of sender, receivers and server for each.
+//   - publish-permissions-N: ns of CPU time of the server for a publish of 64 bytes in the form of a
+//     packet to one of N processes in turns, without a receiver; of 20,000.
+//
 // For each repeat a note has the cost of a message in each process: CPU time, and, with a /proc,
-// the written bytes and the system calls for them.
+// the written bytes, the system calls for them, and the most resident memory meanwhile.
 //
 // # Rows within one process
 //
@@ -152,9 +172,9 @@
 //     slices and a goroutine (bench/floor).
 //
 // In rows per second more is better, and so is a ratio above 1: local-ask-64, remote-tell,
-// remote-ask-64, and casts with 8 in flight, with all their suffixes. In all other rows less is
-// better. When both sides are 0 the ratio is 1. -shrink divides the work of rows without samples,
-// to try them out: the numbers then mean little.
+// remote-ask-64, tell-permissions and ask-permissions without -cpu, and casts with 8 in flight,
+// with all their suffixes. In all other rows less is better. When both sides are 0 the ratio is 1.
+// -shrink divides the work of rows without samples, to try them out: the numbers then mean little.
 //
 // # Method
 //

@@ -62,6 +62,7 @@ func families() []family {
 	all = append(all, castFamilies()...)
 	all = append(all, gatewayFamilies()...)
 	all = append(all, remoteFamilies()...)
+	all = append(all, permissionFamilies()...)
 	for _, w := range local.Workloads() {
 		all = append(all, family{[]row{{w.Name, w.Unit, w.More}}, peersContest(w)})
 	}

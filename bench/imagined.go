@@ -76,7 +76,7 @@ func (c *continent) imagine(ctx context.Context, label string) (*imagined, error
 	if err != nil {
 		return nil, err
 	}
-	p, err := c.proc(ctx, id, registry)
+	p, err := c.proc(ctx, id, subjects.Host.Principal(id.Label()), registry)
 	if err != nil {
 		return nil, err
 	}

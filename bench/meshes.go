@@ -28,7 +28,7 @@ func meshFamilies() []family {
 	return []family{
 		{[]row{{fmt.Sprintf("actor-spawn-%d", spawnHosts*spawnPerHost), "us", false}},
 			onServer(false, actorSpawnContest)},
-		{[]row{{"handle-bytes-1e5", "B", false}}, handleContest},
+		{[]row{{"handle-bytes-1e5", "B", false}}, onRig(handleContest)},
 	}
 }
 
@@ -83,12 +83,12 @@ func timed(n int, do, undo func() error) ([]float64, error) {
 
 // handleContest measures what one who reads a handle on a mesh of 10⁵ ranks holds: the handle,
 // slices of it along every dimension, and the handle as text again; against a mebibyte.
-func handleContest(context.Context, *ground) (contest, error) {
+func handleContest(_ context.Context, r *rig) (contest, error) {
 	text := []byte(handleText())
 	ours := func(context.Context) ([]float64, error) {
 		var h handles
 		before := heap()
-		if err := h.read(text); err != nil {
+		if err := h.read(text, r.net); err != nil {
 			return nil, err
 		}
 		bytes := heap() - before
@@ -119,11 +119,11 @@ type handles struct {
 	text   []byte
 }
 
-func (h *handles) read(text []byte) (err error) {
+func (h *handles) read(text []byte, n *mesh.Net) (err error) {
 	if err := h.whole.UnmarshalText(text); err != nil {
 		return err
 	}
-	h.whole = h.whole.Via(&mesh.Net{}) // it is only held
+	h.whole = h.whole.Via(n)
 	for i := range handleSlices {
 		s := h.whole.Slice("host", i, handleHosts).Slice("gpu", i%handlePerHost, handlePerHost)
 		if err := s.Err(); err != nil {

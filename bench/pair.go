@@ -27,11 +27,11 @@ type site struct {
 	configs    map[string]string // files of the servers in processes, by part
 }
 
-// own starts ends that are this program, in a role.
-func own(role string, s site) endStarter {
+// own starts ends that are this program, in a role, with more in their environment.
+func own(role string, s site, more ...string) endStarter {
 	return func(part ...string) (*child, error) {
-		env := []string{urlEnv + "=" + s.url, tokenEnv + "=" + s.token, partEnv + "=" + part[0],
-			configEnv + "=" + s.configs[part[0]]}
+		env := append([]string{urlEnv + "=" + s.url, tokenEnv + "=" + s.token, partEnv + "=" + part[0],
+			configEnv + "=" + s.configs[part[0]]}, more...)
 		if len(part) > 1 {
 			env = append(env, addressEnv+"="+part[1])
 		}
@@ -97,18 +97,21 @@ func (p *pair) kill() {
 	}
 }
 
-// perform has the sender do n of a workload, and says what each of n cost.
-func (p *pair) perform(ctx context.Context, w remote.Workload, n int) ([]float64, string, error) {
+// perform has the sender do n of a workload, and returns the usage of each process for all of them.
+func (p *pair) perform(ctx context.Context, w remote.Workload, n int) ([]float64, []spent, error) {
 	before, err := p.usage(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	values, err := p.sender.perform(ctx, w.Name, n)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
-	after, err := p.usage(ctx)
-	return values, costs(before, after, n), err
+	used, err := p.usage(ctx)
+	for i := range used {
+		used[i].Usage = used[i].Sub(before[i].Usage)
+	}
+	return values, used, err
 }
 
 // hold keeps the receiver from doing anything while f runs. When this process dies meanwhile, the
@@ -136,17 +139,26 @@ func (p *pair) usage(ctx context.Context) ([]spent, error) {
 		if s.c == nil {
 			continue
 		}
-		line, err := s.c.ask(ctx, remote.UsageRequest)
+		u, err := s.c.usage(ctx)
 		if err != nil {
 			return nil, err
-		}
-		u, err := remote.ParseUsage(line)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.c.name, err)
 		}
 		all = append(all, spent{s.name, u})
 	}
 	return all, nil
+}
+
+// usage is the usage of a child so far.
+func (c *child) usage(ctx context.Context) (remote.Usage, error) {
+	line, err := c.ask(ctx, remote.UsageRequest)
+	if err != nil {
+		return remote.Usage{}, err
+	}
+	u, err := remote.ParseUsage(line)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", c.name, err)
+	}
+	return u, err
 }
 
 // spent is what one process of a pair has used.
@@ -156,13 +168,24 @@ type spent struct {
 }
 
 // costs says what each of n took of every process.
-func costs(before, after []spent, n int) string {
+func costs(used []spent, n int) string {
 	text := ""
-	for i, a := range after {
-		u := a.Sub(before[i].Usage)
+	for _, u := range used {
 		each := func(v float64) float64 { return v / float64(n) }
 		text += fmt.Sprintf("; %s %.0f ns CPU, %.1f B written in %.3f calls",
-			a.name, each(float64(u.CPU/time.Nanosecond)), each(float64(u.Written)), each(float64(u.Writes)))
+			u.name, each(float64(u.CPU/time.Nanosecond)), each(float64(u.Written)), each(float64(u.Writes)))
+		if u.Peak > 0 {
+			text += fmt.Sprintf(", at most %.0f MiB", u.Peak)
+		}
 	}
 	return text[2:]
+}
+
+// cpuOf is the CPU time of all processes for each of n, in ns.
+func cpuOf(used []spent, n int) float64 {
+	var all time.Duration
+	for _, u := range used {
+		all += u.CPU
+	}
+	return float64(all/time.Nanosecond) / float64(n)
 }

@@ -24,6 +24,7 @@ const (
 type between struct {
 	remote.Workload
 	row      string // the first, for notes
+	cpu      bool   // the CPU time of a message is a row, too
 	embedded bool   // the server is in the receiver's process
 	trouble  string // what the second value counts, which is to be 0; "": it is a row
 }
@@ -38,7 +39,8 @@ func remoteFamilies() []family {
 				rows[i].name += embeddedSuffix
 			}
 		}
-		all = append(all, family{rows, contest(between{w, rows[0].name, embedded, trouble})})
+		b := between{Workload: w, row: rows[0].name, embedded: embedded, trouble: trouble}
+		all = append(all, family{rows, contest(b)})
 	}
 	for _, embedded := range []bool{false, true} {
 		for _, name := range []string{"remote-tell-64B", "remote-tell-1KiB"} {
@@ -50,6 +52,13 @@ func remoteFamilies() []family {
 			remoteNATSContest)
 		add("remote-ask-64", "", embedded, []row{{"remote-ask-64" + peerSuffix, "asks/s", true}},
 			remotePeersContest)
+	}
+	for _, size := range []string{"64KiB", "1MiB", "16MiB"} {
+		name := "remote-tell-" + size
+		add(name, lost, false, []row{{name + natsSuffix, "msgs/s", true}}, remoteNATSContest)
+		name = "remote-ask-" + size
+		add(name, "", false, []row{{name + "-p50" + natsSuffix, "us", false}, {name + "-p99" + natsSuffix, "us", false}},
+			remoteNATSContest)
 	}
 	add("route-burst", refused, false, []row{{"route-burst-lost", "messages", false}}, routeContest)
 	add("flood-rss", "", false, []row{{"flood-rss", "MiB", false}}, floodContest)
@@ -129,14 +138,23 @@ func (b between) lasting(ctx context.Context, g *ground, name string, start endS
 
 // perform runs the workload once, and notes what a message cost.
 func (b between) perform(ctx context.Context, g *ground, name string, p *pair) ([]float64, error) {
-	values, costs, err := p.perform(ctx, b.Workload, max(b.Size/g.shrink, 1))
+	n := max(b.Size/g.shrink, 1)
+	values, used, err := p.perform(ctx, b.Workload, n)
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(g.notes, "%s: %s, each: %s\n", b.row, name, costs)
-	if b.trouble == "" {
-		return values, nil
+	fmt.Fprintf(g.notes, "%s: %s, each: %s\n", b.row, name, costs(used, n))
+	if b.trouble != "" {
+		values, err = b.untroubled(g, name, values)
 	}
+	if b.cpu {
+		values = append(values, cpuOf(used, n))
+	}
+	return values, err
+}
+
+// untroubled takes the count of troubles from the values. Only plain NATS may have some.
+func (b between) untroubled(g *ground, name string, values []float64) ([]float64, error) {
 	if len(values) != 2 {
 		return nil, fmt.Errorf("%s: want 2 values, got %v", b.Name, values)
 	}

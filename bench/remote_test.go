@@ -18,7 +18,7 @@ import (
 func scripted(t *testing.T, answer string) *pair {
 	t.Helper()
 	end := func(part string) *child {
-		script := `used=1; while read line; do case "$line" in usage) echo "values ${used}000 ${used}00 ${used}0"; used=$((used*2));; *) echo "` + answer + `";; esac; done`
+		script := `used=1; while read line; do case "$line" in usage) echo "values ${used}000 ${used}00 ${used}0 7"; used=$((used*2));; *) echo "` + answer + `";; esac; done`
 		c, err := startChild(part, exec.Command("sh", "-c", script))
 		require.NoError(t, err)
 		return c
@@ -41,8 +41,8 @@ func TestBetween_notesTheCostPerMessageInEachProcess(t *testing.T) {
 	values, err := b.perform(t.Context(), g, oursName, scripted(t, "values 5 0"))
 	require.NoError(t, err)
 	require.Equal(t, []float64{5}, values)
-	require.Equal(t, "a-row: ours, each: sender 100 ns CPU, 10.0 B written in 1.000 calls; "+
-		"receiver 100 ns CPU, 10.0 B written in 1.000 calls\n", notes.String())
+	require.Equal(t, "a-row: ours, each: sender 100 ns CPU, 10.0 B written in 1.000 calls, at most 7 MiB; "+
+		"receiver 100 ns CPU, 10.0 B written in 1.000 calls, at most 7 MiB\n", notes.String())
 }
 
 func TestBetween_onlyTheBaseMayLoseMessages(t *testing.T) {

@@ -38,6 +38,10 @@ const (
 	addressEnv = "CASTNET_BENCH_ADDRESS" // of the other, when it is the sender
 	configEnv  = "CASTNET_BENCH_CONFIG"  // of the server in the process; its url is "" then
 
+	// Of an end with peers: how many there are, and whether each has a ticket.
+	peersEnv   = "CASTNET_BENCH_PEERS"
+	ticketsEnv = "CASTNET_BENCH_TICKETS" // of a server: whether it takes them
+
 	// Of one that has ranks to be cast to: which.
 	shareEnv = "CASTNET_BENCH_SHARE"
 
@@ -65,6 +69,7 @@ const (
 	actorsRole     = "actors"     // castnet's actors in one process
 	floorRole      = "floor"      // mutexq; the floor of those
 	oursRole       = "ours"       // castnet between two processes
+	peersRole      = "peers"      // the same between one process and several
 	rawRole        = "raw"        // plain NATS between two processes; the base of that
 	ranksRole      = "ranks"      // castnet's ranks of a mesh in one process
 	fanoutRole     = "fanout"     // goroutines behind one subscription; the base of casts to them
@@ -88,7 +93,7 @@ func play(name string, in io.Reader, out io.Writer) int {
 		serverRole: playServer, hostRole: playHost, hostdRole: playHostd, subscriberRole: playSubscriber,
 		responderRole: playResponder, starterRole: playStarter,
 		actorsRole: serve(ours.New), floorRole: serve(floor.New),
-		oursRole: playPart(ours.Remote), rawRole: playPart(raw.Library),
+		oursRole: playPart(ours.Remote), rawRole: playPart(raw.Library), peersRole: playPart(peersOf),
 		gatewayRole: playGateway, simulatedRole: playSimulated, systemRole: playSystem,
 		ranksRole: playShare(casts.StartMembers), fanoutRole: playShare(casts.StartFanout),
 		naiveRole: playShare(casts.StartNaive),
@@ -120,6 +125,12 @@ func playPart(library func(server.Options) remote.Library) func(in io.Reader, ou
 		}
 		return remote.Play(part, in, out, library(o))
 	}
+}
+
+// peersOf is castnet between one process and several.
+func peersOf(o server.Options) remote.Library {
+	n, _ := strconv.Atoi(os.Getenv(peersEnv)) // the sender learns it from the address
+	return ours.Peers(o, n, os.Getenv(ticketsEnv) != "")
 }
 
 // playShare is a role that has ranks.
@@ -163,7 +174,7 @@ func playServer(in io.Reader, out io.Writer) error {
 	defer cancel()
 	port, _ := strconv.Atoi(os.Getenv(portEnv)) // "" is any
 	srv, err := embed.Start(ctx, embed.Options{Port: port, Token: os.Getenv(tokenEnv),
-		JetStream: os.Getenv(storeEnv) != "", Log: server.Log()})
+		Tickets: os.Getenv(ticketsEnv) != "", JetStream: os.Getenv(storeEnv) != "", Log: server.Log()})
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
+
+	"github.com/castnet-io/castnet/bench/report"
 )
 
 // run measures what was asked for. Rows go to out as they are ready, the verdict on the machine at
@@ -13,11 +16,11 @@ import (
 // are measured all the same.
 func run(ctx context.Context, s settings, out, notes io.Writer) (err error) {
 	var c canary
-	fmt.Fprintf(notes, "%s %s/%s, %d CPUs\n", runtime.Version(), runtime.GOOS, runtime.GOARCH,
-		runtime.GOMAXPROCS(0))
+	fmt.Fprintln(notes, machine())
 	b := newBuilds(notes)
 	defer func() { err = errors.Join(err, b.close()) }()
 	var failed []error
+	var table []report.Row
 	for _, f := range families() {
 		if !s.matches(f.names()) {
 			continue
@@ -36,12 +39,27 @@ func run(ctx context.Context, s settings, out, notes io.Writer) (err error) {
 		c.sing()
 		for i, r := range f.rows {
 			if s.only.MatchString(r.name) {
-				r.report(results.scores(i), out, notes)
+				scores := results.scores(i)
+				r.report(scores, out, notes)
+				table = append(table, r.summary(scores))
 			}
 		}
 	}
 	fmt.Fprintln(out, c.line())
+	if err := report.Text(notes, table); err != nil {
+		failed = append(failed, fmt.Errorf("write the table: %w", err))
+	}
 	return errors.Join(failed...)
+}
+
+// summary is a row as people read it.
+func (r row) summary(scores []score) report.Row {
+	out := report.Row{Name: r.name, Unit: r.unit}
+	for _, s := range scores {
+		out.Scores = append(out.Scores, report.Score{Name: s.name, Median: s.median(), Min: slices.Min(s.values),
+			Max: slices.Max(s.values), Repeats: len(s.values)})
+	}
+	return out
 }
 
 // report writes a row, and a line for each contender.

@@ -148,7 +148,7 @@ func (c *continent) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.client, err = c.proc(ctx, id, actor.Registry{})
+	c.client, err = c.proc(ctx, id, subjects.Program.Principal("bench"), actor.Registry{})
 	if err != nil {
 		return err
 	}
@@ -162,15 +162,15 @@ func (c *continent) settle(ctx context.Context) error {
 }
 
 // proc is a proc with a bus of its own, until the ground is closed.
-func (c *continent) proc(ctx context.Context, id subjects.HostID, registry actor.Registry) (
-	*actor.Proc, error) {
+func (c *continent) proc(ctx context.Context, id subjects.HostID, as subjects.Principal,
+	registry actor.Registry) (*actor.Proc, error) {
 	b, err := bus.Open(ctx, bus.Options{URL: c.url, Token: c.token, Name: id.Label(), Log: server.Log()})
 	if err != nil {
 		return nil, err
 	}
 	c.later(b.Close)
 	p, err := actor.NewProc(ctx, actor.Options{
-		ID: id.Proc(), Principal: subjects.Host.Principal(id.Label()), Bus: b, Registry: registry, Log: server.Log(),
+		ID: id.Proc(), Principal: as, Bus: b, Registry: registry, Log: server.Log(),
 	})
 	if err == nil {
 		c.later(p.Close)

@@ -4,7 +4,7 @@
 //	value, err := local.Run(ctx, workload, n, ours.New)
 //
 // And it is castnet as the workloads of bench/remote see it: a proc in each of two processes, and
-// one actor that the other proc knows by its ID.
+// one actor that the other proc knows by its ID. Peers is the same with several procs on one side.
 //
 //	err := remote.Play(args, os.Stdin, os.Stdout, ours.Remote(server.Options{URL: url, Token: token}))
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/bench/remote"
@@ -20,19 +21,17 @@ var (
 	count = actor.NewEndpoint[*sink, actor.None, int]("count")
 )
 
-// sink counts its messages, and answers a call with the same bytes.
-type sink struct{ told int }
-
-func newSink(*actor.Context, actor.None) (*sink, error) { return &sink{}, nil }
+// sink counts its messages, perhaps with other actors, and answers a call with the same bytes.
+type sink struct{ told *atomic.Int64 }
 
 func (s *sink) tell(*actor.Context, []byte) (none actor.None, _ error) {
-	s.told++
+	s.told.Add(1)
 	return none, nil
 }
 
 func (*sink) ask(_ *actor.Context, m []byte) ([]byte, error) { return m, nil }
 
-func (s *sink) count(*actor.Context, actor.None) (int, error) { return s.told, nil }
+func (s *sink) count(*actor.Context, actor.None) (int, error) { return int(s.told.Load()), nil }
 
 // Remote is castnet between two processes on that server, or on one in each.
 func Remote(o server.Options) remote.Library {
@@ -53,34 +52,41 @@ type end struct {
 }
 
 func newEnd(ctx context.Context, o server.Options) (*end, error) {
+	return newEndOf(ctx, o, Unbounded, new(atomic.Int64))
+}
+
+// newEndOf starts an end whose actors count their messages in told.
+func newEndOf(ctx context.Context, o server.Options, users Users, told *atomic.Int64) (*end, error) {
 	e := &end{}
-	if err := e.start(ctx, o); err != nil {
+	if err := e.start(ctx, o, users, told); err != nil {
 		return nil, errors.Join(err, e.Close(ctx))
 	}
 	return e, nil
 }
 
-func (e *end) start(ctx context.Context, o server.Options) error {
+func (e *end) start(ctx context.Context, o server.Options, users Users, told *atomic.Int64) error {
 	s, err := server.Open(ctx, o)
 	if err != nil {
 		return err
 	}
 	e.server = s
-	e.bus, err = bus.Open(ctx, s.Bus())
+	id, err := subjects.NewHostID("bench")
 	if err != nil {
 		return err
 	}
+	principal := subjects.Proc.Principal("bench")
+	e.bus, err = users.open(ctx, s.Bus(), subjects.User{Principal: principal, Process: id.Proc().Process()})
+	if err != nil {
+		return err
+	}
+	newSink := func(*actor.Context, actor.None) (*sink, error) { return &sink{told}, nil }
 	registry, err := actor.NewRegistry(sinks.Define(newSink, tell.Handle((*sink).tell), ask.Handle((*sink).ask),
 		count.Handle((*sink).count)))
 	if err != nil {
 		return err
 	}
-	id, err := subjects.NewHostID("bench")
-	if err != nil {
-		return err
-	}
 	e.proc, err = actor.NewProc(ctx,
-		actor.Options{ID: id.Proc(), Bus: e.bus, Registry: registry, Log: server.Log()})
+		actor.Options{ID: id.Proc(), Bus: e.bus, Principal: principal, Registry: registry, Log: server.Log()})
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,7 @@ import (
 // The subjects a receiver listens on.
 const (
 	tellSubject  = "bench.tell"
+	partSubject  = "bench.part" // of a message, before its last
 	askSubject   = "bench.ask"
 	countSubject = "bench.count"
 )
@@ -86,6 +88,7 @@ func newReceiver(ctx context.Context, o server.Options) (*receiver, error) {
 func (r *receiver) listen(ctx context.Context) error {
 	for subject, handle := range map[string]nats.MsgHandler{
 		tellSubject:  func(*nats.Msg) { r.told.Add(1) },
+		partSubject:  func(*nats.Msg) {},
 		askSubject:   func(m *nats.Msg) { respond(m, m.Data) },
 		countSubject: func(m *nats.Msg) { respond(m, strconv.AppendInt(nil, r.told.Load(), 10)) },
 	} {
@@ -120,11 +123,37 @@ func newSender(ctx context.Context, o server.Options, address string) (*sender, 
 	return &sender{e}, err
 }
 
-func (s *sender) Tell(_ context.Context, m []byte) error { return s.nc.Publish(tellSubject, m) }
+// Tell publishes. A body above the server's limit leaves as several messages. The receiver counts the
+// last.
+func (s *sender) Tell(_ context.Context, m []byte) error {
+	for limit := int(s.nc.MaxPayload()); len(m) > limit; m = m[limit:] {
+		if err := s.nc.Publish(partSubject, m[:limit]); err != nil {
+			return err
+		}
+	}
+	return s.nc.Publish(tellSubject, m)
+}
 
 func (s *sender) Flush(ctx context.Context) error { return s.nc.FlushWithContext(ctx) }
 
+// Ask requests. A body above the server's limit is asked in parts, one after another.
 func (s *sender) Ask(_ context.Context, m []byte) ([]byte, error) {
+	limit := int(s.nc.MaxPayload())
+	if len(m) <= limit {
+		return s.ask(m)
+	}
+	answer := make([]byte, 0, len(m))
+	for part := range slices.Chunk(m, limit) {
+		a, err := s.ask(part)
+		if err != nil {
+			return nil, err
+		}
+		answer = append(answer, a...)
+	}
+	return answer, nil
+}
+
+func (s *sender) ask(m []byte) ([]byte, error) {
 	answer, err := s.nc.Request(askSubject, m, local.Patience)
 	if err != nil {
 		return nil, err

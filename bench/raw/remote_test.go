@@ -241,7 +241,7 @@ func TestPlay_refusesAnUnknownRole(t *testing.T) {
 
 func TestParseUsage_refusesMalformedInput(t *testing.T) {
 	_, err := remote.ParseUsage("values 1 2")
-	require.EqualError(t, err, `usage "values 1 2": want 3 values`)
+	require.EqualError(t, err, `usage "values 1 2": want 4 values`)
 	_, err = remote.ParseUsage(`error "no"`)
 	require.EqualError(t, err, "no")
 }

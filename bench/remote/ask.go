@@ -12,21 +12,23 @@ const askers = 64
 
 // askOne asks with one question in flight. The results are the median and the 99th percentile in
 // microseconds.
-func askOne(st *stage) ([]float64, error) {
-	m := make([]byte, small)
-	times := make([]time.Duration, 0, st.n)
-	for range st.n {
-		start := time.Now()
-		if err := st.ask(m); err != nil {
-			return nil, err
+func askOne(size int) func(*stage) ([]float64, error) {
+	return func(st *stage) ([]float64, error) {
+		m := make([]byte, size)
+		times := make([]time.Duration, 0, st.n)
+		for range st.n {
+			start := time.Now()
+			if err := st.ask(m); err != nil {
+				return nil, err
+			}
+			times = append(times, time.Since(start))
 		}
-		times = append(times, time.Since(start))
+		slices.Sort(times)
+		at := func(percent int) float64 {
+			return float64(times[(len(times)-1)*percent/100]) / float64(time.Microsecond)
+		}
+		return []float64{at(50), at(99)}, nil
 	}
-	slices.Sort(times)
-	at := func(percent int) float64 {
-		return float64(times[(len(times)-1)*percent/100]) / float64(time.Microsecond)
-	}
-	return []float64{at(50), at(99)}, nil
 }
 
 // askMany asks from many goroutines at once. The result is answers per second.

@@ -29,8 +29,10 @@
 //   - remote-tell-64B, remote-tell-1KiB: a plain goroutine sends messages of that size as fast as
 //     it can, and waits for room where its library has a way to. The results are messages per
 //     second, of those that arrived, and how many were lost.
+//   - remote-tell-64KiB, remote-tell-1MiB, remote-tell-16MiB: the same with large messages.
 //   - remote-ask: questions of 64 bytes, answered with the same, one in flight. The results are the
 //     median and the 99th percentile of the times, in microseconds.
+//   - remote-ask-64KiB, remote-ask-1MiB, remote-ask-16MiB: the same with large questions.
 //   - remote-ask-64: the same from 64 goroutines at once. The result is answers per second.
 //   - route-burst: the burst of remote-tell-1KiB. The results are the lost messages of those that
 //     the sender's library accepted, and the refused ones.

@@ -13,18 +13,22 @@ import (
 	"github.com/castnet-io/castnet/bench/local/lines"
 )
 
-// Usage is what a process has used since it started. The bytes written, to sockets
-// included, need a /proc; elsewhere they are 0.
+// Usage is the usage of a process since its start. The bytes written, to sockets included, and
+// the memory need a /proc; elsewhere they are 0.
 type Usage struct {
 	CPU     time.Duration
-	Written int // bytes
-	Writes  int // system calls
+	Written int     // bytes
+	Writes  int     // system calls
+	Peak    float64 // the most resident memory in MiB, since the usage before was asked for
 }
 
 // Sub is the usage since an earlier one.
 func (u Usage) Sub(earlier Usage) Usage {
-	return Usage{u.CPU - earlier.CPU, u.Written - earlier.Written, u.Writes - earlier.Writes}
+	return Usage{u.CPU - earlier.CPU, u.Written - earlier.Written, u.Writes - earlier.Writes, u.Peak}
 }
+
+// resetPeak makes Linux count the peak of a process from now on.
+const resetPeak = "5"
 
 // UsageRequest is the line that asks a process what it has used.
 const UsageRequest = "usage"
@@ -36,10 +40,11 @@ func AnswerUsage(_ context.Context, line string) string {
 	}
 	u, err := used()
 	runtime.GC()
+	_ = os.WriteFile("/proc/self/clear_refs", []byte(resetPeak), 0) // other systems have no peak
 	if err != nil {
 		return lines.Failure(err)
 	}
-	return lines.Values(float64(u.CPU), float64(u.Written), float64(u.Writes))
+	return lines.Values(float64(u.CPU), float64(u.Written), float64(u.Writes), u.Peak)
 }
 
 // ParseUsage reads the answer to a UsageRequest.
@@ -48,10 +53,10 @@ func ParseUsage(line string) (Usage, error) {
 	if err != nil {
 		return Usage{}, err
 	}
-	if len(values) != 3 {
-		return Usage{}, fmt.Errorf("usage %q: want 3 values", line)
+	if len(values) != 4 {
+		return Usage{}, fmt.Errorf("usage %q: want 4 values", line)
 	}
-	return Usage{time.Duration(values[0]), int(values[1]), int(values[2])}, nil
+	return Usage{time.Duration(values[0]), int(values[1]), int(values[2]), values[3]}, nil
 }
 
 // used is the usage of this process.
@@ -61,13 +66,14 @@ func used() (Usage, error) {
 		return Usage{}, err
 	}
 	text, _ := os.ReadFile("/proc/self/io") // other systems do not say
+	peak, _ := peakMiB()
 	return Usage{
 		time.Duration(syscall.TimevalToNsec(r.Utime) + syscall.TimevalToNsec(r.Stime)),
-		field(text, "wchar"), field(text, "syscw"),
+		field(text, "wchar"), field(text, "syscw"), peak,
 	}, nil
 }
 
-// peakMiB is the most memory this process has had resident at any time.
+// peakMiB is the most memory this process has had resident since the peak was reset.
 func peakMiB() (float64, error) {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {

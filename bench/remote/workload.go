@@ -19,6 +19,9 @@ type Workload struct {
 const (
 	small = 64
 	large = 1024
+
+	kib = 1 << 10
+	mib = 1 << 20
 )
 
 // Workloads are all there are.
@@ -26,7 +29,13 @@ func Workloads() []Workload {
 	return []Workload{
 		{"remote-tell-64B", 1_000_000, tell(small)},
 		{"remote-tell-1KiB", 200_000, tell(large)},
-		{"remote-ask", 10_000, askOne},
+		{"remote-tell-64KiB", 4_000, tell(64 * kib)},
+		{"remote-tell-1MiB", 250, tell(mib)},
+		{"remote-tell-16MiB", 16, tell(16 * mib)},
+		{"remote-ask", 10_000, askOne(small)},
+		{"remote-ask-64KiB", 1_000, askOne(64 * kib)},
+		{"remote-ask-1MiB", 100, askOne(mib)},
+		{"remote-ask-16MiB", 8, askOne(16 * mib)},
 		{"remote-ask-64", 64_000, askMany},
 		{"route-burst", 500_000, burst(large)},
 		{"flood-rss", 6_000, flood(large)},

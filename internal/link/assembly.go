@@ -32,7 +32,7 @@ func (rcv *receiver) Fragment(p *Peer, n uint64, cut wire.FragmentHead, part []b
 	}
 	rcv.fragmentBytes += len(part)
 	rcv.scheduleTick(p, rcv.silenceDeadline(p))
-	a.buf = append(a.buf, part...)
+	a.append(part)
 	if len(a.buf) < a.total {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (rcv *receiver) Chunk(p *Peer, e *wire.Envelope) (whole []byte, err error) 
 			of.Total, rcv.assemblyBytes, rcv.cfg.AssemblyBytes))
 	default:
 		rcv.assemblyBytes += len(e.Body)
-		a.buf = append(a.buf, e.Body...)
+		a.append(e.Body)
 	}
 	if !last {
 		return nil, nil
@@ -106,6 +106,17 @@ const maxChunks = 1024
 
 // assemblyCost is the cost of an unfinished message besides its bytes: many may have one byte.
 const assemblyCost = 256
+
+// append adds a part. The buffer doubles up to the claimed total: few bytes must not claim much
+// memory, and growth by a quarter copies a large message several times.
+func (a *assembly) append(part []byte) {
+	if need := len(a.buf) + len(part); need > cap(a.buf) {
+		grown := make([]byte, len(a.buf), min(2*need, max(a.total, need)))
+		copy(grown, a.buf)
+		a.buf = grown
+	}
+	a.buf = append(a.buf, part...)
+}
 
 func (a *assembly) fail(rcv *receiver, why string) {
 	rcv.assemblyBytes -= len(a.buf)

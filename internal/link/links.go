@@ -232,6 +232,9 @@ func (l *Links) SendBatched(to *Target, e *wire.Envelope, m Mark, until Instant)
 func (l *Links) queue(to *Target, e *wire.Envelope, m Mark, until Instant, gather bool, b *Barrier) error {
 	var whole []byte
 	if e.BodyLen() > l.chunkThreshold { // not under the lock: it may be 64 MiB
+		if err := l.admit(to, e); err != nil {
+			return err
+		}
 		whole = EncodeWhole(to, e)
 	}
 	l.mu.Lock()
@@ -262,6 +265,16 @@ func (l *Links) queue(to *Target, e *wire.Envelope, m Mark, until Instant, gathe
 		l.flush()
 	}
 	return nil
+}
+
+// admit returns the reason to refuse a large message, before it is copied.
+func (l *Links) admit(to *Target, e *wire.Envelope) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return errClosed
+	}
+	return l.core.Admit(to, e)
 }
 
 // WithoutFlush runs f, which must not wait for the socket, and leaves its messages to the flusher.

@@ -17,6 +17,12 @@ func (snd *sender) Send(now Instant, to *Target, e *wire.Envelope, m Mark, until
 	return snd.SendWhole(now, to, e, nil, m, until, nil)
 }
 
+// Admit returns the reason for a refusal of SendWhole now.
+func (snd *sender) Admit(to *Target, e *wire.Envelope) error {
+	snd.leave(to.Peer)
+	return snd.checkAdmit(to.Peer, e)
+}
+
 // SendWhole is Send for a large message already encoded by EncodeWhole. whole is kept; nil for
 // other messages. Barrier b is reached when the message has its fate; it may be nil.
 func (snd *sender) SendWhole(now Instant, to *Target, e *wire.Envelope, whole []byte, m Mark, until Instant,
