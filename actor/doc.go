@@ -77,9 +77,9 @@
 //   - ACT-17 (roles): An actor with Permit compares each message from another process with the role
 //     of its sender, and refuses it with CodeDenied; a refused act is audited. Other actors and
 //     their ports refuse observers, which only read.
-//   - ACT-18 (events): An event counts from a sender that can know it: of a proc its host, the owner
-//     of its mesh, and a system controller. An end that another process or the proc itself reports
-//     counts once the proc confirms it, or the server knows no such process.
+//   - ACT-18 (events): An event counts from a sender that can know it: of a proc its host, the
+//     owner of its mesh, and a system controller. An end by others counts once the proc
+//     confirms it, or the server knows no such process.
 //   - PORT-1 (closed ports): A once port takes one message; a refused message does not use it up.
 //     A closed or used port returns ErrPortGone, and a port that never existed ErrNoEndpoint.
 //   - PORT-3 (accumulators): An accumulating port folds each accepted update once, in the order of

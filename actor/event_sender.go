@@ -48,8 +48,8 @@ func (e Event) isOfHost(by subjects.Sender, process subjects.ProcessID) bool {
 	return err == nil && h.Proc().Process() == process && h.Label() == by.Principal().Label()
 }
 
-// NoteHosts records where a mesh was spawned: perHost ranks on each of its hosts, in rank order. The
-// word of another host about the first procs of these ranks does not count at once.
+// NoteHosts records the hosts of a mesh: perHost ranks on each, in rank order. The word of another
+// host about the first procs of these ranks does not count at once.
 func (ms *Members) NoteHosts(mesh subjects.MeshID, revision int, hosts []subjects.HostID, perHost int) {
 	if !mesh.IsValid() || perHost <= 0 {
 		return
@@ -63,8 +63,8 @@ func (ms *Members) NoteHosts(mesh subjects.MeshID, revision int, hosts []subject
 	}
 }
 
-// isElsewhere reports whether an event names another host than the known one of its ranks. A hostd
-// that was restarted has the same label.
+// isElsewhere reports whether an event names another host than the known one of its ranks. A
+// restarted hostd has the same label.
 func (m *meshGenerations) isElsewhere(e Event) bool {
 	if m == nil || e.Step == StepOwner {
 		return false
@@ -134,7 +134,7 @@ func (ms *Members) trust(e Event, by subjects.Sender) trust {
 	case by.Role() == subjects.System, process == owner && known == by:
 		return trusted
 	case process == owner && !e.Terminal():
-		return trusted // a new owner, from which nothing came so far, reports a resize: that only causes a question
+		return trusted // a resize by a new owner: it only causes a question
 	case by.Role() == subjects.Host && g.isElsewhere(e):
 		// of a rank on another host: its own host may have been replaced
 	case by.Role() == subjects.Host:

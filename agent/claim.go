@@ -96,9 +96,9 @@ func (r *resource) checkClaim(at, id string, c Claim, by subjects.Sender) error 
 	}
 }
 
-// isOwner reports whether a sender is an owner: its process, or any program of its user. Procs of a
-// host may have a principal in common, and differ by their process. An owner whose principal is not
-// known is known by its process.
+// isOwner reports whether a sender is an owner: its process, or any program of its user. Procs of
+// a host may have a principal in common, and differ by their process. Without a principal, the
+// process decides.
 func isOwner(by subjects.Sender, principal subjects.Principal, process subjects.ProcessID) bool {
 	if principal.IsValid() && by.Principal() != principal {
 		return false
@@ -193,9 +193,9 @@ func (t *Table) Principal(id string) subjects.Principal {
 	return subjects.Principal{}
 }
 
-// MayRead reports whether a sender may read the whole description of a mesh, with arguments and
-// environments (AGT-13): an operator, its owner, and a system controller. Any program may adopt a
-// mesh of a system controller, which gives it away. The zero sender is the agent's own process.
+// MayRead reports whether a sender may read the arguments and environments of a mesh (AGT-13): an
+// operator, its owner, and a system controller. Any program may adopt a mesh of a system
+// controller. The zero sender is the agent's own process.
 func (t *Table) MayRead(id string, by subjects.Sender) bool {
 	if !by.IsValid() || by.Role().IsOneOf(subjects.Operator, subjects.System) {
 		return true

@@ -67,8 +67,8 @@ func (c *Controller) retryTake(ctx *actor.Context, r DetachedRecord, leave *atom
 	})
 }
 
-// checkPrincipal refuses a mesh that the hosts know as that of another principal than the one that
-// detached it (AGT-13). Processes are no evidence: a process of another principal can name them.
+// checkPrincipal compares the principal of a mesh at its hosts with the detaching one (AGT-13). A
+// process in a sender is no evidence: another principal can name it.
 func (r DetachedRecord) checkPrincipal(states []agent.State) error {
 	if !r.By.IsValid() || r.By.Role() == subjects.Operator {
 		return nil

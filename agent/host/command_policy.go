@@ -110,7 +110,7 @@ func deniedEnv(key string) bool {
 	}, key)
 }
 
-// maxEnvEntry is the length of the longest KEY=value that Linux gives a process.
+// maxEnvEntry is the greatest length of a KEY=value on Linux.
 const maxEnvEntry = 128<<10 - 1
 
 // checkEnv refuses variables that affect program loading. Values may be secrets, so errors name
@@ -124,7 +124,8 @@ func checkEnv(env []string) error {
 		case strings.ContainsRune(key, 0) || strings.ContainsRune(value, 0):
 			return fmt.Errorf("environment entry %d, %q: want no NUL byte", i+1, key)
 		case len(e) > maxEnvEntry:
-			return fmt.Errorf("environment entry %d: %.40q has %d bytes: want at most %d", i+1, key, len(e), maxEnvEntry)
+			return fmt.Errorf("environment entry %d: %.40q has %d bytes: want at most %d",
+				i+1, key, len(e), maxEnvEntry)
 		case deniedEnv(key):
 			return fmt.Errorf("environment entry %d: %s changes how programs are loaded, which a host does not allow",
 				i+1, key)

@@ -233,9 +233,8 @@ func (c *Core) Peer(id subjects.ProcessID) *Peer {
 	return *p
 }
 
-// checkSender compares the sender of a packet with that of the first one of its process
-// (LINK-14): where several processes share a principal, a server lets each write the names of
-// all processes.
+// checkSender compares the sender of a packet with the first sender of its process (LINK-14).
+// Processes with a common principal can write the names of all processes.
 func (p *Peer) checkSender(by subjects.Sender) error {
 	if p.sender == by {
 		return nil

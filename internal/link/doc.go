@@ -46,8 +46,8 @@
 //     given up earlier if the bus, or two replies of the servers, report no subscriber for it.
 //     Times without a connection do not count.
 //   - LINK-14 (false claims): A peer's false claims harm its own links only. Impossible ones are
-//     counted, and so are packets of another sender than the first one of a process. If another
-//     process uses numbers in its name, it disowns them, and its next opening is taken.
+//     counted, and packets of a second sender of its process. It disowns numbers that another
+//     process uses in its name, and its next opening is taken.
 //   - LINK-16 (fewer packets): An answered cast needs no acknowledgement of its own. Messages
 //     known to come at once may leave together, after at most 200 µs, in their order. An answer
 //     releases one message, but neither credit nor memory (LINK-14).

@@ -68,7 +68,8 @@ func (l *Links) receivePacket(from subjects.ProcessID, s subjects.Subject, data 
 func (l *Links) onHead(from subjects.ProcessID, by subjects.Sender, h wire.Head) (p *Peer, err error) {
 	l.withCore(func(now Instant) {
 		p = l.core.Peer(from)
-		if err = p.checkSender(by); err != nil {
+		err = p.checkSender(by)
+		if err != nil {
 			return
 		}
 		if p.dead != nil {
@@ -298,17 +299,19 @@ func (l *Links) receiveControl(m bus.Msg, s subjects.Subject) error {
 		return l.urgent(from, s.Sender, e)
 	}
 	if c, cancels := body.(*wire.CancelBody); cancels {
-		if err = l.checkSender(from, s.Sender); err == nil {
-			l.o.Handler.Cancel(from, c.Replies)
+		if err := l.checkSender(from, s.Sender); err != nil {
+			return err
 		}
-		return err
+		l.o.Handler.Cancel(from, c.Replies)
+		return nil
 	}
 	l.withCore(func(now Instant) {
 		p := l.core.Lookup(from)
 		if p == nil {
 			return
 		}
-		if err = p.checkSender(s.Sender); err != nil || p.dead != nil {
+		err = p.checkSender(s.Sender)
+		if err != nil || p.dead != nil {
 			return
 		}
 		switch b := body.(type) {
@@ -351,7 +354,7 @@ func (l *Links) urgent(from subjects.ProcessID, by subjects.Sender, e *wire.Enve
 	return err
 }
 
-// checkSender refuses a packet that another sender than before claims for a known process.
+// checkSender refuses a packet of a known process from another sender than before.
 func (l *Links) checkSender(from subjects.ProcessID, by subjects.Sender) (err error) {
 	l.withCore(func(Instant) {
 		if p := l.core.Lookup(from); p != nil {
