@@ -78,8 +78,8 @@
 //     of its sender, and refuses it with CodeDenied; a refused act is audited. Other actors and
 //     their ports refuse observers, which only read.
 //   - ACT-18 (events): An event counts from a sender that can know it: of a proc its host, the
-//     owner of its mesh, and a system controller. An end by others counts once the proc
-//     confirms it, or the server knows no such process.
+//     owner of its mesh, and a system controller. An end by others counts if the proc
+//     confirms it, or the server knows no process.
 //   - PORT-1 (closed ports): A once port takes one message; a refused message does not use it up.
 //     A closed or used port returns ErrPortGone, and a port that never existed ErrNoEndpoint.
 //   - PORT-3 (accumulators): An accumulating port folds each accepted update once, in the order of
@@ -105,9 +105,6 @@
 //   - DEL-11 (traces): A message carries the trace of the context it is sent with, and a handler's
 //     context has that of its message. A plain client's traceparent is such a trace, and its reply
 //     has it. A malformed traceparent counts as none.
-//   - DEL-12 (spans): A Tracer gives each sampled send, call and handler one span with its outcome.
-//     Messages of the handler are children. Handlers of untraced messages begin no trace. The
-//     packet of a sampled message has its traceparent.
 //
 // # Details
 //
