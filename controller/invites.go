@@ -184,10 +184,10 @@ func (c *controller) growByHost(
 	if mustWait(ctx) {
 		return
 	}
-	c.confirmOwner(ctx, func(ctx *actor.Context) {
+	c.confirmOwner(ctx, func(ctx *actor.Context, err error) {
 		if !mustWait(ctx) {
 			r := agent.ResizeRequest{ID: c.spec.id(), Add: []subjects.HostID{host}}
-			c.grow(ctx, r, c.spawnLimit(), done)
+			c.grow(ctx, r, c.spawnLimit(), err, done)
 		}
 	})
 }

@@ -157,8 +157,8 @@ func (c *controller) Resize(ctx *actor.Context, r agent.ResizeRequest) (agent.Re
 		reply.Reply(agent.ResizeResponse{Mesh: *m.Public(), Statuses: o}, nil)
 	}
 	if r.Remove == 0 {
-		c.confirmOwner(ctx, func(ctx *actor.Context) {
-			c.grow(ctx, r, cmp.Or(r.Timeout, c.spawnLimit()), func(o agent.Overlay, err error) {
+		c.confirmOwner(ctx, func(ctx *actor.Context, err error) {
+			c.grow(ctx, r, cmp.Or(r.Timeout, c.spawnLimit()), err, func(o agent.Overlay, err error) {
 				if err != nil {
 					reply.Reply(agent.ResizeResponse{}, err)
 					return
@@ -177,13 +177,12 @@ func (c *controller) Resize(ctx *actor.Context, r agent.ResizeRequest) (agent.Re
 }
 
 // grow adds the hosts of a request. It calls done with the statuses of their ranks, or with the
-// reason why the mesh cannot grow. The owner was confirmed before, and the mesh may have changed
-// meanwhile.
-func (c *controller) grow(
-	ctx *actor.Context, r agent.ResizeRequest, limit time.Duration, done func(agent.Overlay, error),
-) {
+// reason why the mesh cannot grow. unconfirmed is the error of confirmOwner. The mesh may have
+// changed meanwhile.
+func (c *controller) grow(ctx *actor.Context, r agent.ResizeRequest, limit time.Duration, unconfirmed error,
+	done func(agent.Overlay, error)) {
 	m, err := c.resizedMesh(r)
-	if err := cmp.Or(c.fencedError(), err); err != nil {
+	if err := cmp.Or(c.fencedError(), unconfirmed, err); err != nil {
 		done(nil, err)
 		return
 	}
@@ -199,24 +198,33 @@ func (c *controller) Revision(_ *actor.Context, r agent.RevisionRequest) (agent.
 	return said, c.fencedError()
 }
 
-// confirmOwner asks the hosts whether the mesh has another owner, which added hosts do not know. It
-// calls then, also after a fence. Silent hosts are left out.
-func (c *controller) confirmOwner(ctx *actor.Context, then func(*actor.Context)) {
+// confirmTimeout bounds the wait for hosts that confirm the owner. A host that hangs counts as dead
+// before.
+const confirmTimeout = 10 * time.Second
+
+// confirmOwner asks the hosts whether the mesh has another owner, which added hosts do not know, and
+// calls then, also after a fence. The error is that no host confirms the owner. Without an answer a
+// fenced owner would grow its mesh beside the new one.
+func (c *controller) confirmOwner(ctx *actor.Context, then func(*actor.Context, error)) {
 	p := ctx.Proc()
 	hosts := slices.Clone(c.spec.Procs.Hosts)
 	lease := agent.Lease{ID: c.spec.id(), Claim: c.spec.claim()}
 	ctx.Go(func(work context.Context) func(*actor.Context) {
-		work, cancel := context.WithTimeout(work, spareTimeout)
+		work, cancel := context.WithTimeout(work, confirmTimeout)
 		defer cancel()
 		errs := make([]error, len(hosts))
 		fanout.Each(maxUrgentCalls, hosts, func(i int, h subjects.HostID) {
-			_, errs[i] = agent.Keepalive.Call(work, hostAgent(p, h), lease)
+			_, errs[i] = agent.CallWithFallback(work, agent.Keepalive, hostAgent(p, h), lease)
 		})
 		return func(ctx *actor.Context) {
 			for _, err := range errs {
 				c.checkFenced(ctx, err)
 			}
-			then(ctx)
+			if slices.Contains(errs, nil) {
+				then(ctx, nil)
+				return
+			}
+			then(ctx, fmt.Errorf("no host of %s confirms its owner: %w", c.spec.id(), errors.Join(errs...)))
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -54,4 +56,18 @@ func TestStep_othersLearnOfAddedRanksOnceTheyRun_CTL20(t *testing.T) {
 	require.Equal(t, agent.Failed, st.phaseOf(2))
 	require.Empty(t, x.events, "others do not know the rank")
 	require.Empty(t, x.failures)
+}
+
+// Hosts that are silent for a while may have another owner already.
+func TestResize_ownerThatNoHostConfirmsAddsNoHost_CTL20(t *testing.T) {
+	r := newRig(t, func(h *fakeHost) {
+		h.renew = func() (agent.Overlay, error) { return nil, errors.New("too busy") }
+	})
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	more := agent.ResizeRequest{ID: idOf(t, ref), Add: []subjects.HostID{testproc.HostID(t, "c")}}
+	_, err := agent.Resize.Call(testkit.Soon(t), ref, more)
+	require.ErrorContains(t, err, "no host of "+more.ID+" confirms its owner")
+	require.ErrorContains(t, err, "too busy")
 }

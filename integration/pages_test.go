@@ -22,8 +22,8 @@ import (
 // empty folder above it, with the programs on PATH.
 var inCheckout = []string{"README.md", "casting.md", "external-nats.md"}
 
-// elsewhere are the pages that need more than the programs of castnet. Other tests run them.
-var elsewhere = []string{"any-nats-client.md"} // integration/polyglot
+// elsewhere are the pages that need more than the programs of castnet. Other tests run the first.
+var elsewhere = []string{"any-nats-client.md", "performance.md"} // integration/polyglot, none
 
 // TestPages_eachCommandPrintsWhatThePageSays runs the commands of each page in their order.
 func TestPages_eachCommandPrintsWhatThePageSays(t *testing.T) {
