@@ -105,6 +105,9 @@
 //   - DEL-11 (traces): A message carries the trace of the context it is sent with, and a handler's
 //     context has that of its message. A plain client's traceparent is such a trace, and its reply
 //     has it. A malformed traceparent counts as none.
+//   - DEL-12 (spans): A Tracer gives each sampled send, call and handler one span with its outcome.
+//     Messages of the handler are children. Handlers of untraced messages begin no trace. The
+//     packet of a sampled message has its traceparent.
 //
 // # Details
 //

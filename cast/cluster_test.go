@@ -174,7 +174,8 @@ type cluster struct {
 	client *actor.Proc
 	procs  []*actor.Proc
 	log    zerolog.Logger
-	tracer actor.Tracer // nil: none
+	tracer actor.Tracer    // nil: none
+	system subjects.Sender // of a system controller
 }
 
 func newCluster(t testing.TB, extent shape.Extent, perHost int) *cluster {
@@ -200,6 +201,7 @@ func newCrowdWith(t testing.TB, extent shape.Extent, perHost, perProcess int, ge
 	tracer actor.Tracer) *cluster {
 	t.Helper()
 	c := &cluster{server: bustest.Server(t), log: testkit.Log(t), tracer: tracer}
+	c.system = subjects.NewSender(subjects.System.Principal("s"), testproc.HostID(t, "s").Proc().Process())
 	c.book = &book{done: make(chan struct{})}
 	c.place, c.region = cast.Placement{Mesh: testproc.MeshID(t, "mesh"), Extent: extent, PerHost: perHost,
 		PerProcess: perProcess}, extent.Region()
@@ -258,8 +260,8 @@ func (c *cluster) publishEnd(rank int) {
 	if err != nil {
 		panic(err)
 	}
-	by := subjects.NewSender(subjects.System.Principal("s"), c.client.ID().Process())
-	if err := c.client.Bus().Control().Publish(c.client.Space().Event(e.Kind, e.Proc().Scope(), by), data); err != nil {
+	at := c.client.Space().Event(e.Kind, e.Proc().Scope(), c.system)
+	if err := c.client.Bus().Control().Publish(at, data); err != nil {
 		panic(err)
 	}
 }
