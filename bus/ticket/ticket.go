@@ -201,8 +201,8 @@ func (k Key) Advice(now time.Time) string {
 	case end.IsZero():
 		return fmt.Sprintf("the key of %s has no end: %s", k.principal, rest)
 	case !now.Before(end):
-		return fmt.Sprintf("the key of %s expired at %s, by this machine's clock %s ago: castnet auth makes a new one",
-			k.principal, end.UTC().Format(time.RFC3339), now.Sub(end).Round(time.Second))
+		return fmt.Sprintf("the key of %s expired at %s, by this machine's clock %s ago: castnet auth "+
+			"makes a new one", k.principal, end.UTC().Format(time.RFC3339), now.Sub(end).Round(time.Second))
 	default:
 		return fmt.Sprintf("the key of %s is valid until %s by this machine's clock: %s", k.principal,
 			end.UTC().Format(time.RFC3339), rest)
