@@ -52,9 +52,10 @@ var skippers = map[string]string{
 		"measured without it",
 	"actor/statemachine_test.go": "a drawn step without an object: another one " +
 		"is drawn",
-	"agent/host/store_leases_test.go": "a kernel without an ID of its boot",
-	"agent/host/logs_test.go":         "the right to mount a disk",
-	"cast/scale_test.go":              "a second goroutine for the race detector",
+	"agent/host/store_leases_test.go":    "a kernel without an ID of its boot",
+	"agent/host/logs_test.go":            "the right to mount a disk",
+	"cast/scale_test.go":                 "a second goroutine for the race detector",
+	"cmd/hostd/privileges_linux_test.go": "root, to start procs of another user",
 	"integration/listener_test.go": "a server that reports missing listeners, or answers without " +
 		"a stream's acknowledgement before them",
 	"internal/cgroup/cgroup_test.go":           "cgroups",

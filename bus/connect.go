@@ -127,6 +127,9 @@ func (c *Conn) dial(ctx context.Context, o Options) error {
 		if !o.hasCredentials() && o.CertFile == "" && !strings.Contains(o.URL, "@") {
 			err = fmt.Errorf("%w: this client gave none", err)
 		}
+		if o.Advice != nil {
+			o.hint = o.Advice(time.Now())
+		}
 		o.hint = cmp.Or(c.auth.advice(), o.hint)
 		return fail(WrongCredentials, err)
 	case o.Fingerprint != "" && errors.Is(err, nats.ErrSecureConnWanted):

@@ -45,6 +45,9 @@ type Options struct {
 	// UserJWT makes the JWT and the seed of its key for each connect, in place of Creds. It may block.
 	UserJWT func() (jwt, seed string, err error)
 
+	// Advice says what to do when the server refuses a Token at the first connect; nil: unknown.
+	Advice func(now time.Time) string
+
 	// RefusedTimeout ends the Bus when servers have refused its Creds or UserJWT for this long, one
 	// refusal after another; default 1 min. A refusal of other credentials ends it at the second one.
 	RefusedTimeout time.Duration
@@ -149,6 +152,7 @@ func (o Options) WithoutCredentials() Options {
 	o.JWT = ""
 	o.Seed = ""
 	o.UserJWT = nil
+	o.Advice = nil
 	return o
 }
 

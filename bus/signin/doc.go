@@ -10,7 +10,8 @@
 // # Contract
 //
 //   - SIGN-1 (names): With a key, or a token that has one for each name, a process connects as one
-//     user, and replies come to its own inbox. A key for another user or Space is an error.
+//     user, with its own inbox. A key for another user or Space is an error; a refused one says what
+//     to do.
 //
 // All functions are pure.
 package signin

@@ -51,6 +51,9 @@ func As(o bus.Options, space subjects.Space, user subjects.User) (bus.Options, e
 	case key.Space() != space:
 		return o, fmt.Errorf("cannot use the key of %s in %s: it is for %s", key.Principal(), space, key.Space())
 	}
+	if !ticket.IsToken(o.Token) {
+		o.Advice = key.Advice
+	}
 	o.Token = key.Text()
 	if user.Process.IsValid() {
 		o.Token, _ = key.Sign(user)

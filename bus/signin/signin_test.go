@@ -65,6 +65,39 @@ func TestAs_signsInAsOneProcessOfAPrincipal_SIGN1(t *testing.T) {
 	require.Error(t, err)
 }
 
+func TestAs_refusedKeysSayWhatToDo_SIGN1(t *testing.T) {
+	t.Parallel()
+	token := ticket.NewToken()
+	srv := bustest.Server(t, func(o *embed.Options) { o.DontListen, o.Token, o.Tickets = false, token, true })
+	alice := subjects.UserPrincipal(subjects.Program, "alice")
+	hour := time.Hour + time.Minute
+	now := time.Now()
+	revoked := ticket.NewMaster(token).Issue(subjects.Space{}, alice, now.Add(hour))
+	srv.EndTicket(revoked.Serial())
+	issue := func(token string, end time.Time) string {
+		return ticket.NewMaster(token).Issue(subjects.Space{}, alice, end).Text()
+	}
+	for name, c := range map[string]struct{ key, want string }{
+		"expired an hour ago": {issue(token, now.Add(-time.Hour)), "expired at "},
+		"made by a clock that is an hour off, for a minute": {issue(token, now.Add(time.Minute-time.Hour)),
+			"ago: castnet auth makes a new one"},
+		"of another server": {issue(ticket.NewToken(), now.Add(hour)), "the server may be another one"},
+		"revoked":           {revoked.Text(), "or the key was revoked, or one of the clocks is wrong"},
+		"without an end":    {issue(ticket.NewToken(), time.Time{}), "the key of u-alice has no end"},
+	} {
+		id, err := subjects.NewMeshID("m")
+		require.NoError(t, err)
+		o, err := signin.As(bus.Options{URL: srv.URL(), Token: c.key, Log: testkit.Log(t)}, subjects.Space{},
+			subjects.User{Principal: alice, Process: subjects.ProcID{Mesh: id}.Process()})
+		require.NoError(t, err)
+		_, err = bus.Open(testkit.Soon(t), o)
+		require.ErrorContains(t, err, string(bus.WrongCredentials), name)
+		require.ErrorContains(t, err, c.want, name)
+		require.NotContains(t, err.Error(), c.key, name)
+		require.NotContains(t, err.Error(), o.Token, name)
+	}
+}
+
 func TestSpeaker_isThePrincipalOfTheKey_SIGN1(t *testing.T) {
 	alice, bob := subjects.Operator.Principal("alice"), subjects.Operator.Principal("bob")
 	id, err := subjects.NewMeshID("m")

@@ -194,6 +194,21 @@ func (k Key) Text() string {
 	return keyPrefix + ":" + k.header() + ":" + base64.RawURLEncoding.EncodeToString(k.secret)
 }
 
+// Advice says what to do when a server refuses the key, as far as this machine's clock knows.
+func (k Key) Advice(now time.Time) string {
+	const rest = "the server may be another one, or the key was revoked, or one of the clocks is wrong"
+	switch end := k.Expires(); {
+	case end.IsZero():
+		return fmt.Sprintf("the key of %s has no end: %s", k.principal, rest)
+	case !now.Before(end):
+		return fmt.Sprintf("the key of %s expired at %s, by this machine's clock %s ago: castnet auth "+
+			"makes a new one", k.principal, end.UTC().Format(time.RFC3339), now.Sub(end).Round(time.Second))
+	default:
+		return fmt.Sprintf("the key of %s is valid until %s by this machine's clock: %s", k.principal,
+			end.UTC().Format(time.RFC3339), rest)
+	}
+}
+
 // MayName reports whether a server takes tickets of this key for users of a principal.
 func (k Key) MayName(p subjects.Principal) bool { return MayName(k.principal, p) }
 

@@ -117,6 +117,25 @@ func TestVerify_refusesExpiredKeysAndTheirTickets_TICKET1(t *testing.T) {
 	}
 }
 
+// A holder of the server's token cannot make a key with such a name, and no text with one is a key.
+func TestKey_namesThatAreNoLabelsAreRefused_TICKET1(t *testing.T) {
+	master := ticket.NewMaster("secret")
+	key := master.Issue(subjects.Space{}, subjects.UserPrincipal(subjects.Observer, "bob"), time.Time{})
+	of := user(t, "w-bob"+process)
+	signed, _ := key.Sign(of)
+	for _, name := range []string{"*", ">", "a.b", "a.>", "", "_", "{{name()}}", "a b", strings.Repeat("a", 33)} {
+		principal := subjects.Observer.Principal(name)
+		text, serial := master.Issue(subjects.Space{}, principal, time.Time{}).Sign(
+			subjects.User{Principal: principal, Process: of.Process})
+		require.Empty(t, text+serial, "%q", name)
+		for _, text := range []string{key.Text(), signed} {
+			_, err := master.Verify(strings.Replace(text, "w-bob", "w-"+name, 1), now)
+			require.ErrorIs(t, err, ticket.ErrMalformed, "%q", name)
+			require.ErrorContains(t, err, "want ", "%q", name)
+		}
+	}
+}
+
 func TestSign_longestTicketFits_TICKET2(t *testing.T) {
 	space, err := subjects.NewSpace(strings.Repeat("r.", subjects.MaxRoot/2-1)+"rr",
 		strings.Repeat("n", subjects.MaxLabel))

@@ -3,14 +3,21 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/auth"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -96,6 +103,64 @@ func TestHostd_procsHaveNoPrivilegesAndNoSecrets_HOSTD11(t *testing.T) {
 	told := newSite(t, "NATS_TOKEN=canary")
 	d = told.start(t)
 	require.Contains(t, ofProcess(t, d.PID(), "environ"), "canary", "the scan finds what is there")
+}
+
+// nobody reads a file as the user of procs.
+func nobody(path string) error {
+	cmd := exec.Command("/bin/cat", path)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	cmd.Dir = "/"
+	return cmd.Run()
+}
+
+// openDir is a directory that every user may enter, unlike those of a test.
+func openDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "hostd-open-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	return dir
+}
+
+func TestHostd_procsOfAnotherUserHaveTheirOwnCredentialsOnly_HOSTD11(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root starts procs of another user")
+	}
+	w, s, open := newAuthDir(t), newSite(t), openDir(t)
+	secret, err := os.ReadFile(w.key("a"))
+	require.NoError(t, err)
+	key := filepath.Join(open, "a.key")
+	require.NoError(t, auth.WritePrivate(key, secret))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	text, err := os.ReadFile(self)
+	require.NoError(t, err)
+	program := filepath.Join(open, "hostd")
+	require.NoError(t, os.WriteFile(program, text, 0o755))
+	state := filepath.Join(open, "state")
+	cmd := exec.Command(program, "--nats", w.url, "--label", "a", "--proc-user", "nobody", "--auth-key", key,
+		"--state-dir", state)
+	cmd.Env, cmd.Dir = s.env(), open
+	d := &daemon{Process: testkit.Start(t, cmd)}
+	d.await(t, "hostd is ready")
+	conn, err := mesh.Connect(testkit.Soon(t), mesh.Options{Bus: &bus.Options{URL: w.url, Creds: w.alice}})
+	require.NoError(t, err)
+	sum, err := cast.Reduce(testkit.Soon(t), counters(t, conn, 1), addOne, 1, cast.Sum[int64]())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, sum)
+	files := credsFiles(t, state)
+	require.Len(t, files, 1)
+	own := bus.Options{Creds: files[0]}
+	require.Equal(t, "p-a", own.UserName())
+	require.NoError(t, nobody(files[0]))
+	require.NoError(t, nobody(program), "the scan reads what it may")
+	for _, path := range []string{key, fmt.Sprintf("/proc/%d/environ", d.PID()), filepath.Join(state, "creds"), state} {
+		require.Error(t, nobody(path), path)
+	}
+	require.NoError(t, conn.Close(testkit.Soon(t)))
+	d.Stop(t)
 }
 
 func TestHostd_procsHaveTheLimitsOfTheFlag_HOSTD11(t *testing.T) {

@@ -43,6 +43,10 @@
 //   - The server disconnects no slow reader, a sender's memory has a bound, and calls to others
 //     are answered (DEL-6).
 //
+// Of hostile bytes at a hostd (S5):
+//
+//   - Its memory is bounded, its connections stay, and it answers others.
+//
 // Tests of package history plant errors that the checker must find.
 // TestControl_cutLosesMessagesOfPlainNATSOnly sends without castnet's links, and shows that the
 // faults have an effect.

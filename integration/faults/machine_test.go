@@ -206,6 +206,16 @@ func stateOf(pid int) byte {
 	return 0
 }
 
+// openBus connects to the server of hostd with its token.
+func (m *machine) openBus(ctx context.Context, name string) *bus.Bus {
+	m.Helper()
+	local, err := bus.ReadLocal(filepath.Join(m.dir, "run", "castnet", "local.json"))
+	require.NoError(m, err)
+	b, err := bus.Open(ctx, bus.Options{URL: local.URL, Token: local.Token, Name: name})
+	require.NoError(m, err)
+	return b
+}
+
 // connect makes the client. It reconnects by itself later.
 func (m *machine) connect() *actor.Proc {
 	m.Helper()
@@ -214,10 +224,7 @@ func (m *machine) connect() *actor.Proc {
 	}
 	ctx, cancel := context.WithTimeout(m.Context(), patience)
 	defer cancel()
-	local, err := bus.ReadLocal(filepath.Join(m.dir, "run", "castnet", "local.json"))
-	require.NoError(m, err)
-	b, err := bus.Open(ctx, bus.Options{URL: local.URL, Token: local.Token, Name: "client"})
-	require.NoError(m, err)
+	b := m.openBus(ctx, "client")
 	id, err := subjects.NewHostID("client")
 	require.NoError(m, err)
 	m.client, err = actor.NewProc(ctx, actor.Options{

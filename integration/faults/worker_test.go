@@ -192,9 +192,12 @@ func (w *workerRole) look(ctx context.Context, o order) (report, error) {
 	return report{State: s}, err
 }
 
-// memory is the process's resident set: now, and at most so far.
-func memory() (now, peak int, err error) {
-	data, err := os.ReadFile("/proc/self/status")
+// memory is the resident set of this process: now, and at most so far.
+func memory() (now, peak int, err error) { return memoryOf(os.Getpid()) }
+
+// memoryOf is the resident set of a process.
+func memoryOf(pid int) (now, peak int, err error) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
 		return 0, 0, err
 	}

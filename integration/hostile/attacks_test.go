@@ -31,6 +31,8 @@ type forgery struct {
 	subject func(n int) string
 	reply   string
 	body    string
+	// nameless marks a kind that bears no sender's name.
+	nameless bool
 }
 
 // forger makes forgeries.
@@ -110,20 +112,24 @@ func (f forger) forgeries() (all []forgery) {
 		})
 	}
 	deputy := f.space.HostWrite(host, "stop-all", f.self)
-	all = append(all,
-		forgery{kind: "n hint", subject: always(f.space.Hint(victim.Process(), "x"))},
-		forgery{kind: "r answer", subject: func(n int) string {
+	nameless := []forgery{
+		{kind: "n hint", subject: always(f.space.Hint(victim.Process(), "x"))},
+		{kind: "r answer", subject: func(n int) string {
 			return f.space.Reply(f.names()["the owner"], fmt.Sprintf("t%d", n))
 		}, body: "{}"},
-		forgery{kind: "_INBOX answer", subject: func(n int) string {
+		{kind: "_INBOX answer", subject: func(n int) string {
 			return fmt.Sprintf("_INBOX.%s.%d", f.to.Owner.Proc.Process(), n)
 		}, body: "{}"},
-		forgery{kind: "$SRV.PING with an order as reply", subject: always("$SRV.PING"), reply: deputy},
-		forgery{kind: "hr.any.info with an order as reply",
+		{kind: "$SRV.PING with an order as reply", subject: always("$SRV.PING"), reply: deputy},
+		{kind: "hr.any.info with an order as reply",
 			subject: always(f.space.HostRead(subjects.Any, "info", subjects.Anon())), reply: deputy},
-		forgery{kind: "$JS delete", subject: always("$JS.API.STREAM.DELETE.KV_" + f.space.Bucket())},
-		forgery{kind: "$KV write", subject: always("$KV." + f.space.Bucket() + ".x"), body: "{}"},
-	)
+		{kind: "$JS delete", subject: always("$JS.API.STREAM.DELETE.KV_" + f.space.Bucket())},
+		{kind: "$KV write", subject: always("$KV." + f.space.Bucket() + ".x"), body: "{}"},
+	}
+	for _, kind := range nameless {
+		kind.nameless = true
+		all = append(all, kind)
+	}
 	return all
 }
 
@@ -146,6 +152,14 @@ func (f forger) ears() []string {
 type order struct {
 	Target target `cbor:"1,keyasint"`
 	Count  int    `cbor:"2,keyasint"` // of each kind in each name
+}
+
+// count is the number of messages: a kind without names is sent as often as others in all names.
+func (o order) count(f forgery, names int) int {
+	if f.nameless {
+		return o.Count * names
+	}
+	return o.Count
 }
 
 // outcome is what the server did with the messages or the subscription of a kind.
@@ -252,10 +266,12 @@ func (h *hostile) forge(ctx *actor.Context, o order) ([]outcome, error) {
 	}
 	defer t.nc.Close()
 	f := h.forger(ctx, o.Target)
+	names := len(f.names())
 	var all []outcome
 	for _, kind := range f.forgeries() {
 		sent := map[string]bool{}
-		for n := range o.Count {
+		count := o.count(kind, names)
+		for n := range count {
 			subject := kind.subject(n)
 			sent[subject] = true
 			m := &nats.Msg{Subject: subject, Reply: kind.reply, Data: []byte(kind.body)}
@@ -270,7 +286,7 @@ func (h *hostile) forge(ctx *actor.Context, o order) ([]outcome, error) {
 		for subject := range sent {
 			denied += t.refused(subject)
 		}
-		all = append(all, outcome{kind.kind, o.Count, denied})
+		all = append(all, outcome{kind.kind, count, denied})
 	}
 	return all, nil
 }

@@ -28,7 +28,7 @@ import (
 // harmless is the order that every process may give: the system controller asks the suspected proc.
 const harmless = "system: suspect a peer"
 
-// forged is the number of messages of each kind in each of nine names: 22,500 of most kinds.
+// forged is the number of messages of each kind in each of nine names: 22,500 of each kind.
 const forged = 2_500
 
 // forgeTimeout is many times what all forged messages take.
