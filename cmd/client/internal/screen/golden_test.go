@@ -368,6 +368,34 @@ func TestStep_keys(t *testing.T) {
 	require.Nil(t, open.detail)
 }
 
+// The keys of docs/top.md, and all others.
+func TestStep_noKeyChangesAMesh(t *testing.T) {
+	names := []string{
+		"up", "down", "left", "right", "pgup", "pgdown", "home", "end", "enter", "tab", "esc", "space", "backspace",
+		"delete", "ctrl+b", "ctrl+f", "ctrl+k", "ctrl+l", "ctrl+x", "ctrl+z", "f1", "f9",
+	}
+	for printed := '!'; printed <= '~'; printed++ {
+		names = append(names, string(printed))
+	}
+	tree := opened(Options{}, twoHosts())
+	onRank, _ := play(tree, keys("down")...)
+	detail, _ := play(onRank, keys("enter")...)
+	logs, _ := play(onRank, keys("l", "tab")...)
+	help, _ := play(tree, keys("?")...)
+	for _, s := range []state{tree, onRank, detail, logs, help} {
+		for _, name := range names {
+			_, effects := play(s, keyEvent(name))
+			for _, e := range effects {
+				switch e.(type) {
+				case quit, suspend, redraw, askRank, followLog:
+				default:
+					t.Errorf("the key %s has the effect %T", name, e)
+				}
+			}
+		}
+	}
+}
+
 // A row that is gone leaves the cursor at its place.
 func TestStep_cursorSurvivesItsRow(t *testing.T) {
 	s := opened(Options{}, twoHosts())
