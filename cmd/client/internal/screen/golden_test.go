@@ -254,6 +254,19 @@ func TestStep_asksForWhatIsOnTheScreen_SCR2(t *testing.T) {
 	requireSize(t, s)
 }
 
+func TestStep_of100000RanksAsksForWhatIsOnTheScreen_SCR2(t *testing.T) {
+	const ranks = 100_000
+	s := opened(Options{}, manyRanks(ranks))
+	require.Contains(t, s.frame(), "100000 ranks")
+	s, _ = play(s, sizeEvent{200, 60}, keyEvent("+"), keyEvent("end"))
+	w := s.wants()
+	require.LessOrEqual(t, len(w.ranks)+len(w.hosts), s.bodyHeight())
+	require.True(t, w.ranks[rankID{meshID, ranks - 1}])
+	requireSize(t, s)
+	s, _ = play(s, keys("?")...)
+	require.Contains(t, s.frame(), "those on the screen are asked for their messages")
+}
+
 func TestStep_keepsABoundedNumberOfEventsAndLines_SCR2(t *testing.T) {
 	s := opened(Options{}, twoHosts())
 	for range 3 * maxEvents {
