@@ -232,7 +232,7 @@ github.com/creack/pty < cmd/client:tests
 	the screen of the real command is tried on a pseudo terminal
 github.com/google/pprof < internal/stacks cmd/client:tests
 	profiles of many processes are merged where a person looks at them
-github.com/prometheus/client_golang < internal/metrics
+github.com/prometheus/client_golang < internal/metrics cmd/hostd:tests
 	one place knows the text of Prometheus: the library counts, and the commands show
 go.opentelemetry.io/otel < internal/spans cmd/internal/otlp
 	the API is for those who make spans; the library has a hook

@@ -210,6 +210,7 @@ func TestMCP_anObserverReadsAndOtherToolsNameTheRole(t *testing.T) {
 		_, notes, fails := use(t, s, tool, arguments)
 		require.True(t, fails, tool)
 		require.Contains(t, notes, "role", tool)
+		require.NotContains(t, strings.TrimSpace(notes), "\n", "%s: one line says it", tool)
 	}
 	require.Len(t, answer[[]inspect.Proc](t, s, "procs", map[string]any{"target": "demo"}), 2)
 }

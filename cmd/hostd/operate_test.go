@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
@@ -287,6 +288,106 @@ func TestHostd_countersOfItsProcsNeverFall(t *testing.T) {
 	want(handled, `castnet_silent_procs{host="a",mesh="m"} 1`)
 	require.NoError(t, syscall.Kill(pids[0], syscall.SIGKILL))
 	want(handled, `castnet_ranks{host="a",mesh="m",phase="failed"} 1`, `castnet_silent_procs{host="a",mesh="m"} 0`)
+	d.Stop(t)
+}
+
+// scrapeInTime returns the metrics of a hostd, or why a scraper would report the host as down.
+func scrapeInTime(ctx context.Context, d *daemon) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*healthTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		strings.TrimSuffix(d.ready.HTTP, "/readyz")+"/metrics", nil)
+	if err != nil {
+		return "", err
+	}
+	r, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err == nil && r.StatusCode != http.StatusOK {
+		err = fmt.Errorf("status %d: %s", r.StatusCode, body)
+	}
+	return string(body), err
+}
+
+// spawnAndKill starts two procs and kills one of them, again and again until ctx ends. It returns the number of killed
+// procs.
+func spawnAndKill(ctx context.Context, t *testing.T, conn *mesh.Net) (killed int, err error) {
+	hosts, err := conn.Hosts(ctx)
+	for err == nil && ctx.Err() == nil {
+		var procs mesh.ProcMesh
+		procs, err = hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
+			Name: "brief", PerHost: shape.Of("gpu", 2), Command: mesh.Command{Path: agent.Builtin},
+		})
+		if err != nil {
+			break
+		}
+		var all []mesh.MeshState
+		all, err = conn.Meshes(t.Context())
+		for _, m := range all {
+			if m.Procs.ID() == procs.ID() {
+				err = errors.Join(err, syscall.Kill(m.States[0].Proc.PID, syscall.SIGKILL))
+				killed++
+			}
+		}
+		err = errors.Join(err, procs.Stop(t.Context()))
+	}
+	return killed, err
+}
+
+func TestHostd_scrapesEndInTimeWhileProcsDie(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	d := s.start(t, "--http", ":0", "--label", "a")
+	quiet := s.connect(t, bus.Options{})
+	counters, pids := spawn(t, quiet)
+	_, err := cast.Gather(testkit.Soon(t), counters, add, 1)
+	require.NoError(t, err)
+	const handled = `castnet_messages_handled_total{endpoint="add",host="a",mesh="m",type="counter"} 2` + "\n"
+	const silent = `castnet_silent_procs{host="a",mesh="m"} `
+	testkit.Until(t, "both procs are counted", func() bool {
+		out := scrape(t, d)
+		return strings.Contains(out, handled) && strings.Contains(out, silent+"0\n")
+	})
+	busy := s.connect(t, bus.Options{})
+	ctx, end := context.WithCancel(testkit.Soon(t))
+	defer end()
+	var killed int
+	var churn error
+	churning := make(chan struct{})
+	go func() {
+		defer close(churning)
+		killed, churn = spawnAndKill(ctx, t, busy)
+	}()
+	for i := range 8 {
+		want := "0\n"
+		if i == 4 {
+			require.NoError(t, syscall.Kill(pids[0], syscall.SIGSTOP))
+			testkit.Until(t, "the proc has stopped", func() bool {
+				stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pids[0]))
+				_, state, _ := strings.Cut(string(stat), ") ")
+				return err == nil && strings.HasPrefix(state, "T")
+			})
+		}
+		if i >= 4 {
+			want = "1\n"
+		}
+		out, err := scrapeInTime(t.Context(), d)
+		require.NoError(t, err, "scrape %d", i)
+		problems, err := promlint.New(strings.NewReader(out)).Lint()
+		require.NoError(t, err)
+		require.Empty(t, problems)
+		require.True(t, strings.Contains(out, handled), "the counters of a silent proc stay")
+		require.True(t, strings.Contains(out, silent+want), "scrape %d: want %s%s", i, silent, want)
+	}
+	end()
+	testkit.Next(t, churning)
+	require.NoError(t, churn)
+	require.NotZero(t, killed)
+	t.Logf("%d procs were killed during 8 scrapes", killed)
+	require.NoError(t, syscall.Kill(pids[0], syscall.SIGKILL)) // it could not stop by itself
 	d.Stop(t)
 }
 

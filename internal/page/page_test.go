@@ -445,3 +445,22 @@ func TestEncodeRanks_putsEachRankInItsPlace(t *testing.T) {
 	require.EqualValues(t, 255, logByte(1e300))
 	require.Zero(t, logByte(-1))
 }
+
+func TestMeshFeed_frameOf100000RanksHasSevenBytesOfEach(t *testing.T) {
+	t.Parallel()
+	const ranks = 100_000
+	var now snapshot
+	for rank := range ranks {
+		now.Procs = append(now.Procs, inspect.ProcCounters{
+			Mesh: "m", Rank: rank, Point: fmt.Sprintf("host=%d,gpu=%d", rank/16, rank%16), Status: "running",
+			Counters: inspect.Counters{Queued: 1 << 40, Rate: 1e9, CPU: 1e6, Memory: 1 << 50},
+		})
+	}
+	f := meshFeed{header: meshHeader{Mesh: meshInfo{ID: "m", Sizes: []int{ranks / 16, 16}}}}
+	line, err := json.Marshal(f.frame(now, meshReport{}))
+	require.NoError(t, err)
+	const envelope = 200
+	require.Less(t, len(line), base64.StdEncoding.EncodedLen(7*ranks)+envelope, "whatever the ranks do")
+	frame := encodeRanks(now.Procs, "m", ranks)
+	require.Equal(t, "running", statuses()[frame[ranks-1]])
+}

@@ -254,6 +254,19 @@ func TestStep_asksForWhatIsOnTheScreen_SCR2(t *testing.T) {
 	requireSize(t, s)
 }
 
+func TestStep_of100000RanksAsksForWhatIsOnTheScreen_SCR2(t *testing.T) {
+	const ranks = 100_000
+	s := opened(Options{}, manyRanks(ranks))
+	require.Contains(t, s.frame(), "100000 ranks")
+	s, _ = play(s, sizeEvent{200, 60}, keyEvent("+"), keyEvent("end"))
+	w := s.wants()
+	require.LessOrEqual(t, len(w.ranks)+len(w.hosts), s.bodyHeight())
+	require.True(t, w.ranks[rankID{meshID, ranks - 1}])
+	requireSize(t, s)
+	s, _ = play(s, keys("?")...)
+	require.Contains(t, s.frame(), "those on the screen are asked for their messages")
+}
+
 func TestStep_keepsABoundedNumberOfEventsAndLines_SCR2(t *testing.T) {
 	s := opened(Options{}, twoHosts())
 	for range 3 * maxEvents {
@@ -366,6 +379,34 @@ func TestStep_keys(t *testing.T) {
 	require.Equal(t, []any{askRank{meshID, 0}}, effects, "again, after a while")
 	open, _ = play(open, keyEvent("esc"))
 	require.Nil(t, open.detail)
+}
+
+// The keys of docs/top.md, and all others.
+func TestStep_noKeyChangesAMesh(t *testing.T) {
+	names := []string{
+		"up", "down", "left", "right", "pgup", "pgdown", "home", "end", "enter", "tab", "esc", "space", "backspace",
+		"delete", "ctrl+b", "ctrl+f", "ctrl+k", "ctrl+l", "ctrl+x", "ctrl+z", "f1", "f9",
+	}
+	for printed := '!'; printed <= '~'; printed++ {
+		names = append(names, string(printed))
+	}
+	tree := opened(Options{}, twoHosts())
+	onRank, _ := play(tree, keys("down")...)
+	detail, _ := play(onRank, keys("enter")...)
+	logs, _ := play(onRank, keys("l", "tab")...)
+	help, _ := play(tree, keys("?")...)
+	for _, s := range []state{tree, onRank, detail, logs, help} {
+		for _, name := range names {
+			_, effects := play(s, keyEvent(name))
+			for _, e := range effects {
+				switch e.(type) {
+				case quit, suspend, redraw, askRank, followLog:
+				default:
+					t.Errorf("the key %s has the effect %T", name, e)
+				}
+			}
+		}
+	}
 }
 
 // A row that is gone leaves the cursor at its place.
