@@ -194,8 +194,8 @@ func (t *Table) Principal(id string) subjects.Principal {
 }
 
 // MayRead reports whether a sender may read the arguments and environments of a mesh (AGT-13): an
-// operator, its owner, and a system controller. Any program may adopt a mesh of a system
-// controller. The zero sender is the agent's own process.
+// operator, its owner, and a system controller. A process that may own meshes may also take one over
+// from a system controller, and then needs them. The zero sender is the agent's own process.
 func (t *Table) MayRead(id string, by subjects.Sender) bool {
 	if !by.IsValid() || by.Role().IsOneOf(subjects.Operator, subjects.System) {
 		return true
@@ -206,7 +206,7 @@ func (t *Table) MayRead(id string, by subjects.Sender) bool {
 	}
 	owner := r.ownerID()
 	return owner.IsValid() && isOwner(by, r.principal, owner.Proc.Process()) ||
-		by.Role() == subjects.Program && r.principal.Role() == subjects.System
+		by.Role().IsOneOf(Owning()...) && r.principal.Role() == subjects.System
 }
 
 // owner returns the known owner of a resource, or "".

@@ -1,13 +1,17 @@
 package cast_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
+	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testproc"
@@ -59,16 +63,31 @@ func (s scribes) Ref(rank int) actor.Ref[*scribe] {
 // pair is two ranks in one process, and a client.
 func pair(t *testing.T) (scribes, *actor.Proc, map[int]chan string, chan actor.DeadLetter) {
 	t.Helper()
-	server, back := bustest.Server(t), make(chan actor.DeadLetter, 100)
+	server := bustest.Server(t)
+	return pairOf(t, testproc.MeshID(t, "mesh"), func(string) *bus.Bus { return bustest.Open(t, server) })
+}
+
+// pairOf is pair with connections of the users ranks and client.
+func pairOf(
+	t *testing.T, id subjects.MeshID, connect func(user string) *bus.Bus,
+) (scribes, *actor.Proc, map[int]chan string, chan actor.DeadLetter) {
+	t.Helper()
+	back := make(chan actor.DeadLetter, 100)
 	e := shape.Of("gpu", 2)
-	place := cast.Placement{Mesh: testproc.MeshID(t, "mesh"), Extent: e, PerHost: 2, PerProcess: 2}
+	place := cast.Placement{Mesh: id, Extent: e, PerHost: 2, PerProcess: 2}
 	said := map[int]chan string{}
 	begin := func(id subjects.ProcID, first *actor.Proc, m *cast.Member) *actor.Proc {
 		rank := int(id.Rank)
 		said[rank] = make(chan string, 1000)
 		mine := said[rank]
-		p, _ := testproc.Start(t, server,
-			testproc.Options{Options: actor.Options{ID: id, Lead: first}, Member: m},
+		o := testproc.Options{Options: actor.Options{ID: id, Lead: first}, Member: m}
+		switch {
+		case m == nil:
+			o.Bus = connect("client")
+		case first == nil:
+			o.Bus = connect("ranks")
+		}
+		p, _ := testproc.Start(t, nil, o,
 			scribeType.Define(func(*actor.Context, actor.None) (*scribe, error) { return &scribe{mine}, nil },
 				large.Handle((*scribe).large), small.Handle((*scribe).small)),
 			posterType.Define(func(*actor.Context, actor.None) (*poster, error) { return &poster{back}, nil },
@@ -189,4 +208,32 @@ func TestSend_rankKnownDeadIsUndeliverable_CAST4(t *testing.T) {
 	require.ErrorAs(t, partial.Coverage.Failed[0].Err, &why)
 	require.True(t, why.Undeliverable(), "%v", why)
 	require.False(t, why.Indeterminate(), "%v", why)
+}
+
+// The server denies its user both the cast and the repeated messages to single processes.
+func TestSend_aDeniedCastIsReturnedAndCounted(t *testing.T) {
+	t.Parallel()
+	id, conf := testproc.MeshID(t, "mesh"), filepath.Join(t.TempDir(), "nats.conf")
+	require.NoError(t, os.WriteFile(conf, []byte(`authorization { users = [
+		{ user: ranks, password: secret }
+		{ user: client, password: secret
+		  permissions { publish: { deny: "castnet.v1.default.*.`+id.String()+`.>" } } }
+	] }`), 0o600))
+	server := bustest.Server(t, func(o *embed.Options) { o.ConfigFile = conf })
+	to, client, _, back := pairOf(t, id, func(user string) *bus.Bus {
+		return bustest.Open(t, server, func(o *bus.Options) { o.User, o.Password = user, "secret" })
+	})
+	_, err := cast.Gather(testkit.Soon(t), to, small, 1)
+	require.ErrorIs(t, err, actor.ErrDenied)
+	var partial *cast.CoverageError
+	require.ErrorAs(t, err, &partial)
+	require.NotZero(t, client.Stats().Links.Denied)
+
+	from, err := actor.Spawn(t.Context(), client, posterType, "poster", actor.None{})
+	require.NoError(t, err)
+	_, err = order.Call(testkit.Soon(t), from, to)
+	require.NoError(t, err)
+	r := testkit.Next(t, back)
+	require.ErrorIs(t, r.Reason, actor.ErrDenied)
+	require.ErrorContains(t, r.Reason, id.String())
 }

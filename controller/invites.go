@@ -102,7 +102,7 @@ func (c *controller) Invite(ctx *actor.Context, r agent.InviteRequest) (agent.In
 	fail := func(err error) (agent.InviteResponse, error) {
 		return agent.InviteResponse{}, fmt.Errorf("cannot invite host %q to %s: %w", r.Host, c.spec.id(), err)
 	}
-	if err := checkOwner(ctx, c.spec); err != nil {
+	if err := c.checkResizer(ctx); err != nil {
 		return agent.InviteResponse{}, err
 	}
 	if c.fenced != nil {

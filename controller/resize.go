@@ -134,7 +134,7 @@ func lastHosts(m agent.Mesh, from int) shape.Region {
 // their actors, or the removed ranks have ended. If an added rank fails, the added hosts leave
 // again.
 func (c *controller) Resize(ctx *actor.Context, r agent.ResizeRequest) (agent.ResizeResponse, error) {
-	if err := checkOwner(ctx, c.spec); err != nil {
+	if err := c.checkResizer(ctx); err != nil {
 		return agent.ResizeResponse{}, err
 	}
 	if !c.isFor(r.ID) {
@@ -266,10 +266,24 @@ func (c *controller) checkGrowable() error {
 	if !c.started || c.stopping || c.isOver() {
 		return errors.New("it does not run")
 	}
-	if c.spec.Detached { // its actors have no owner that could follow
-		return errors.New("it is detached: adopt it first")
+	return c.checkAttached()
+}
+
+// checkAttached refuses a change of a detached mesh: its actors have no owner that could follow.
+func (c *controller) checkAttached() error {
+	if c.spec.Detached {
+		return fmt.Errorf("it is detached: adopt it first: castnet adopt %s", c.spec.Procs.ID.Label())
 	}
 	return nil
+}
+
+// checkResizer refuses to change the hosts of the mesh for the sender. That a mesh is detached
+// comes first: no other sender could change it.
+func (c *controller) checkResizer(ctx *actor.Context) error {
+	if err := c.checkAttached(); err != nil {
+		return fmt.Errorf("cannot change the hosts of %s: %w", c.spec.id(), err)
+	}
+	return checkOwner(ctx, c.spec)
 }
 
 // changesHosts reports whether the mesh has to finish a change of its hosts before the next one.

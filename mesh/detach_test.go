@@ -362,3 +362,21 @@ func TestDetach_isForTheOwner_AGT13(t *testing.T) {
 func as(role subjects.Role, user string) func(*mesh.Options) {
 	return func(o *mesh.Options) { o.Principal = role.Principal(user) }
 }
+
+// An actor in a proc may own meshes. It adopts them with the arguments for their next generations.
+func TestAdopt_aProcReadsTheArguments_AGT13(t *testing.T) {
+	t.Parallel()
+	c := withSystem(t)
+	owner, _ := c.Client(t, as(subjects.Proc, "a"))
+	command := mesh.Command{Env: []string{"DATA=/data"}}
+	made, err := c.AllHosts(t, owner).SpawnProcs(t.Context(),
+		mesh.SpawnSpec{Name: "words", PerHost: shape.Of("gpu", 1), Command: command})
+	require.NoError(t, err)
+	_, err = made.Detach(t.Context())
+	require.NoError(t, err)
+	next, _ := c.Client(t, as(subjects.Proc, "a"))
+	mine, err := next.Adopt(t.Context(), "words", 0)
+	require.NoError(t, err)
+	require.Equal(t, made.Describe().Command, mine.Describe().Command)
+	require.Equal(t, command.Env, mine.Describe().Command.Env)
+}

@@ -60,7 +60,7 @@ func TestGrow_invitesAHost_CTL21(t *testing.T) {
 	c.ok(t, "spawn", "kept", "--detach")
 	r = c.client(t, "grow", "kept", "--invite", "d", "--out", unmade)
 	require.Equal(t, cli.ExitFailure, r.code)
-	require.Contains(t, r.err, "it is detached: adopt it first")
+	require.Contains(t, r.err, "it is detached: adopt it first: castnet adopt kept\n")
 	require.NoFileExists(t, unmade)
 	c.ok(t, "stop", "kept")
 	require.Zero(t, exit(t, b, os.Interrupt))
