@@ -348,8 +348,9 @@ func (c *controller) removeHosts(
 	c.emit(ctx, "mesh.shrink.attempt", fmt.Sprintf("to %d hosts", len(m.Hosts)))
 	c.handle(ctx, shrinkage{m, reason})
 	c.announce(ctx)
-	c.askFollowers(ctx, m, m.Extent.NumRanks(), limit, func(ctx *actor.Context, _ agent.Overlay) {
-		c.stopRemoved(ctx, m, reason, grace, max(time.Until(by), grace), func(ctx *actor.Context, o agent.Overlay) {
+	forFollowers := max(limit-grace, limit/2) // the rest is for the ranks, so the reply is in time
+	c.askFollowers(ctx, m, m.Extent.NumRanks(), forFollowers, func(ctx *actor.Context, _ agent.Overlay) {
+		c.stopRemoved(ctx, m, reason, grace, time.Until(by), func(ctx *actor.Context, o agent.Overlay) {
 			step, left := "mesh.shrink.success", 0
 			o.Each(m.Extent.NumRanks()+len(o), func(_ int, s agent.Status) {
 				if !s.Phase.Terminal() {
