@@ -194,7 +194,7 @@ func (t *Table) Principal(id string) subjects.Principal {
 }
 
 // MayRead reports whether a sender may read the arguments and environments of a mesh (AGT-13): an
-// operator, its owner, and a system controller. A process that may own meshes may also take one over
+// operator, its owner, and a system controller. A process that may own meshes may take one over
 // from a system controller, and then needs them. The zero sender is the agent's own process.
 func (t *Table) MayRead(id string, by subjects.Sender) bool {
 	if !by.IsValid() || by.Role().IsOneOf(subjects.Operator, subjects.System) {

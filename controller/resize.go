@@ -202,9 +202,9 @@ func (c *controller) Revision(_ *actor.Context, r agent.RevisionRequest) (agent.
 // before.
 const confirmTimeout = 10 * time.Second
 
-// confirmOwner asks the hosts whether the mesh has another owner, which added hosts do not know, and
-// calls then, also after a fence. The error is that no host confirms the owner. Without an answer a
-// fenced owner would grow its mesh beside the new one.
+// confirmOwner asks the hosts whether the mesh has another owner, which added hosts do not know. It
+// calls then, also after a fence. The error is that no host confirms the owner: silent ones may
+// have another.
 func (c *controller) confirmOwner(ctx *actor.Context, then func(*actor.Context, error)) {
 	p := ctx.Proc()
 	hosts := slices.Clone(c.spec.Procs.Hosts)
