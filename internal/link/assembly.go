@@ -107,11 +107,17 @@ const maxChunks = 1024
 // assemblyCost is the cost of an unfinished message besides its bytes: many may have one byte.
 const assemblyCost = 256
 
-// append adds a part. The buffer doubles up to the claimed total: few bytes must not claim much
-// memory, and growth by a quarter copies a large message several times.
+// append adds a part. The first one claims its own size only: a stranger may send no other. Then
+// the buffer doubles up to the claimed total, because one that grows by a quarter copies a large
+// message several times.
 func (a *assembly) append(part []byte) {
-	if need := len(a.buf) + len(part); need > cap(a.buf) {
-		grown := make([]byte, len(a.buf), min(2*need, max(a.total, need)))
+	need := len(a.buf) + len(part)
+	if need > cap(a.buf) {
+		size := need
+		if len(a.buf) > 0 {
+			size = min(2*need, max(a.total, need))
+		}
+		grown := make([]byte, len(a.buf), size)
 		copy(grown, a.buf)
 		a.buf = grown
 	}
