@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -161,7 +162,8 @@ func (a *attack) run(ctx context.Context, v volley) error {
 	return a.conn.Flush(ctx)
 }
 
-// asks calls the host agent until it is over, and records the time of each call.
+// asks calls the host agent until it is over, and records the time of each call. A host agent whose
+// mailbox is full refuses a call at once.
 func (f *figures) asks(m *machine, name string, over <-chan error) error {
 	m.Helper()
 	host, _ := m.host()
@@ -170,8 +172,12 @@ func (f *figures) asks(m *machine, name string, over <-chan error) error {
 		ctx, cancel := context.WithTimeout(m.Context(), patience)
 		_, err := agent.Ping.Call(ctx, host, actor.None{})
 		cancel()
-		require.NoError(m, err)
-		f.sample(name+" us", float64(time.Since(began).Microseconds()))
+		if errors.Is(err, actor.ErrMailboxFull) {
+			f.count(name+" refused", 1)
+		} else {
+			require.NoError(m, err)
+			f.sample(name+" us", float64(time.Since(began).Microseconds()))
+		}
 		select {
 		case err := <-over:
 			return err
