@@ -38,11 +38,15 @@ func TestSpans_requestIsTheParentOfItsCast_GW1(t *testing.T) {
 	reply := s.ask("get", "", actor.HeaderTrace, sampled)
 	require.Equal(t, sampled, reply.Header.Get(actor.HeaderTrace))
 	var all []testproc.Span
-	for _, one := range spans.Ended(t, 3) {
-		if one.Op.Endpoint == "get" && strings.HasPrefix(one.Op.Actor.Name, "probe") { // not the lookup
-			all = append(all, one)
+	testkit.Until(t, "the request and its cast have ended", func() bool { // the answer comes before
+		all = nil
+		for _, one := range spans.Ended(t, 1) {
+			if one.Op.Endpoint == "get" && strings.HasPrefix(one.Op.Actor.Name, "probe") { // not the lookup
+				all = append(all, one)
+			}
 		}
-	}
+		return len(all) >= 2
+	})
 	require.Equal(t, []actor.OperationKind{actor.OpServe, actor.OpCast}, testproc.Kinds(all))
 	require.Equal(t, sampled, all[0].Parent.String())
 	require.Equal(t, "get", all[0].Op.Endpoint)
