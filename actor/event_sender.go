@@ -114,18 +114,24 @@ const (
 	untrusted
 )
 
-// trust returns how far an event counts that passed checkSender. The lock is held.
-func (ms *Members) trust(e Event, by subjects.Sender) trust {
+// senderOf is the known sender of a process; zero for an unknown process. The lock is not held: the
+// links call Down with theirs.
+func (ms *Members) senderOf(process subjects.ProcessID) subjects.Sender {
+	if process == ms.lead.self {
+		return ms.lead.sender
+	}
+	return ms.lead.links.SenderOf(process)
+}
+
+// trust returns how far an event counts that passed checkSender. known is the sender of that process
+// so far. The lock is held.
+func (ms *Members) trust(e Event, by, known subjects.Sender) trust {
 	process, err := by.Process()
 	id := e.Proc()
 	owner := subjects.ProcessID{}
 	g := ms.generations.byMesh[id.Mesh]
 	if g != nil {
 		owner = g.owner
-	}
-	known := ms.lead.sender
-	if process != ms.lead.self {
-		known = ms.lead.links.SenderOf(process)
 	}
 	switch {
 	case err != nil, known.IsValid() && known != by,

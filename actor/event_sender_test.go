@@ -12,6 +12,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -129,6 +130,44 @@ func TestMembers_askALivingProcWhoseEndAnotherReports_ACT18(t *testing.T) {
 		_, err = add.Call(testkit.Soon(t), ref.Via(p), 1)
 		require.NoError(t, err, name)
 	}
+}
+
+// The links ask the members whether an unknown process is dead, and the members ask the links for
+// the sender of an event.
+func TestMembers_eventsAndFirstPacketsOfProcessesDoNotBlockEachOther_ACT18(t *testing.T) {
+	srv := bustest.Server(t)
+	p := start(t, srv, "receiver")
+	_, err := add.Call(testkit.Soon(t), spawn(t, start(t, srv, "victim")).Via(p), 1)
+	require.NoError(t, err)
+	const count, eventOf, frameOf = 5_000, 3, 4
+	gone := newHost(t, "gone").Proc()
+	mesh := gone.Mesh
+	stop, err := p.Members().ListenProcs(mesh, 1, func(actor.Event) {})
+	require.NoError(t, err)
+	defer stop()
+	stopping, err := json.Marshal(actor.Event{Kind: actor.KindProc, Status: "stopping", Mesh: mesh.String()})
+	require.NoError(t, err)
+	strangers := make([]subjects.Sender, count)
+	for i := range strangers {
+		strangers[i] = subjects.NewSender(subjects.Program.Principal("bob"), newHost(t, "bob").Proc().Process())
+	}
+	done := make(chan struct{}, 2)
+	go func() {
+		for _, by := range strangers {
+			p.Receive(eventOf, bus.Msg{Subject: p.Space().Event(actor.KindProc, gone.Scope(), by), Data: stopping})
+		}
+		done <- struct{}{}
+	}()
+	go func() {
+		probe := wire.AppendHead(nil, wire.Head{Kind: wire.Probe})
+		for _, by := range strangers {
+			p.Receive(frameOf, bus.Msg{Subject: p.Space().Frame(p.ID().Process(), by), Data: probe})
+		}
+		done <- struct{}{}
+	}()
+	testkit.Next(t, done)
+	testkit.Next(t, done)
+	require.GreaterOrEqual(t, p.Stats().Malformed, uint64(count))
 }
 
 // Where the owner of a mesh is not known, its word counts if the proc is gone.

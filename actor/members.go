@@ -184,6 +184,10 @@ func (ms *Members) receiveProcEvent(m bus.Msg) {
 		ms.lead.inbox.malformed(m, err)
 		return
 	}
+	var known subjects.Sender
+	if process, err := s.Sender.Process(); err == nil {
+		known = ms.senderOf(process)
+	}
 	ms.mu.Lock()
 	w := ms.subscriptions[id.Mesh]
 	if w == nil {
@@ -191,7 +195,7 @@ func (ms *Members) receiveProcEvent(m bus.Msg) {
 		return
 	}
 	e, in := e.ClampRanks(w.ranks)
-	by := ms.trust(e, s.Sender)
+	by := ms.trust(e, s.Sender, known)
 	ms.mu.Unlock()
 	switch {
 	case !in:
