@@ -114,8 +114,8 @@ const (
 	untrusted
 )
 
-// senderOf is the known sender of a process; zero for an unknown process. The lock is not held: the
-// links call Down with theirs.
+// senderOf is the known sender of a process; zero for an unknown one. The lock must not be held:
+// the links call Down while they hold theirs.
 func (ms *Members) senderOf(process subjects.ProcessID) subjects.Sender {
 	if process == ms.lead.self {
 		return ms.lead.sender
@@ -123,7 +123,7 @@ func (ms *Members) senderOf(process subjects.ProcessID) subjects.Sender {
 	return ms.lead.links.SenderOf(process)
 }
 
-// trust returns how far an event counts that passed checkSender. known is the sender of that process
+// trust returns how far an event counts that passed checkSender. known is the sender of its process
 // so far. The lock is held.
 func (ms *Members) trust(e Event, by, known subjects.Sender) trust {
 	process, err := by.Process()

@@ -28,8 +28,8 @@ import (
 // harmless is the order that every process may give: the system controller asks the suspected proc.
 const harmless = "system: suspect a peer"
 
-// forged is the number of messages of each kind in each of nine names: 22,500 of each kind.
-const forged = 2_500
+// forged is the number of messages of each kind in each of nine names: 10,800 of each kind.
+const forged = 1_200
 
 // forgeTimeout is many times what all forged messages take.
 const forgeTimeout = 5 * time.Minute
