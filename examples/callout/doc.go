@@ -4,7 +4,8 @@
 //	CALLOUT_SEED=SA… NATS_URL=… NATS_USER=auth NATS_PASSWORD=… go run ./examples/callout users.txt
 //
 // A line of users.txt is a principal and a password. A hostd is one user, with the label of the host
-// (h-a or s-a), and its procs another one, p-a. The server's configuration names the service:
+// (h-a or s-a), and its procs another one, p-a. castnet auth conf --users makes such passwords, and the
+// file with both for hostd --auth-key. The server's configuration names the service:
 //
 //	accounts { AUTH: { users: [{ user: auth, password: $AUTH_PASSWORD }] }, CASTNET: { jetstream: enabled } }
 //	authorization { auth_callout { issuer: A…, account: AUTH, auth_users: [auth] } }

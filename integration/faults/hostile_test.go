@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// hostileTick is the time between two batches of messages.
-	hostileTick = 20 * time.Millisecond
+	// hostileTick is the least time between two messages that are not late.
+	hostileTick = time.Millisecond
 	// idleTime is as long as a volley lasts.
 	idleTime = 6 * time.Second
 	// strangers are the processes that the messages come from. A plain client has a limit of its own.
@@ -31,16 +31,16 @@ const (
 	hostileMemory = 256 << 20
 )
 
-// volley is a number of hostile messages with bodies of about one size. A batch comes each tick.
+// volley is a number of hostile messages with bodies of about one size, at an even rate a second.
 type volley struct {
-	name                  string
-	size, messages, batch int
+	name                 string
+	size, messages, rate int
 }
 
 // volleys are 10,000 messages a second, and 50 that are near the server's limit.
 var volleys = []volley{
-	{"4 KiB bodies", 4 << 10, 60_000, 200},
-	{"900 KiB bodies", 900 << 10, 300, 1},
+	{"4 KiB bodies", 4 << 10, 60_000, 10_000},
+	{"900 KiB bodies", 900 << 10, 300, 50},
 }
 
 // hostileBodies claim lengths, nest, repeat keys, and use what decoders refuse. Each has about a size.
@@ -141,9 +141,10 @@ func (a *attack) run(ctx context.Context, v volley) error {
 	bodies := hostileBodies(v.size)
 	tick := time.NewTicker(hostileTick)
 	defer tick.Stop()
+	began := time.Now()
 	var waiting []bus.Msg
 	for n, sets := 0, 0; n < v.messages; n++ {
-		if n%v.batch == 0 {
+		for due := began.Add(time.Duration(n) * time.Second / time.Duration(v.rate)); time.Now().Before(due); {
 			select {
 			case <-tick.C:
 			case <-ctx.Done():

@@ -1,6 +1,7 @@
 // Package hostile has a proc that attacks the system which runs it. It takes the credentials of its
 // own process, and tries to speak in the name of others, to hear what is theirs, and to give orders.
-// It does so on hostd's own server, on one with the keys of castnet auth, and on one with fixed users.
+// It does so on hostd's own server, on one with the keys of castnet auth, on one that asks an auth
+// callout, and on one with fixed users.
 //
 //	go test ./...
 //

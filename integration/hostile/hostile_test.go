@@ -149,23 +149,30 @@ func judge(t *testing.T, all []outcome, names *strings.Replacer) string {
 }
 
 func TestHostileProc_getsNowhere(t *testing.T) {
-	hostd := filepath.Join(t.TempDir(), "hostd")
-	out, err := exec.Command("go", "build", "-C", "../..", "-o", hostd, "./cmd/hostd").CombinedOutput()
+	bin := t.TempDir()
+	out, err := exec.Command("go", "build", "-C", "../..", "-o", bin+"/", "./cmd/hostd", "./examples/callout").
+		CombinedOutput()
 	require.NoError(t, err, string(out))
-	for name, start := range map[string]func(*testing.T, *site){
-		"own-server": startOwnServer, "scoped-keys": startScopedKeys, "fixed-users": startFixedUsers,
+	for name, tier := range map[string]struct {
+		start  func(*testing.T, *site)
+		tables string
+	}{
+		"own-server":   {startOwnServer, "own-server"},
+		"scoped-keys":  {startScopedKeys, "scoped-keys"},
+		"auth-callout": {startCallout, "fixed-users"}, // it grants the same
+		"fixed-users":  {startFixedUsers, "fixed-users"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, hostd)
-			start(t, s)
-			s.withstands(t, name)
+			s := newSite(t, filepath.Join(bin, "hostd"), filepath.Join(bin, "callout"))
+			tier.start(t, s)
+			s.withstands(t, tier.tables)
 		})
 	}
 }
 
-// withstands runs the attack. The tables of testdata begin with the name.
-func (s *site) withstands(t *testing.T, name string) {
+// withstands runs the attack. tables begin the names of files in testdata.
+func (s *site) withstands(t *testing.T, tables string) {
 	t.Helper()
 	h := s.honest(t)
 	hosts, err := h.net.Hosts(t.Context())
@@ -182,7 +189,7 @@ func (s *site) withstands(t *testing.T, name string) {
 
 	heard, err := overhear.Call(testkit.Soon(t), enemy, to)
 	require.NoError(t, err)
-	compare(t, name+"-hears.txt", judge(t, heard, names))
+	compare(t, tables+"-hears.txt", judge(t, heard, names))
 	h.works(t)
 
 	refusals, err := command.Call(testkit.Soon(t), enemy, to)
@@ -200,7 +207,7 @@ func (s *site) withstands(t *testing.T, name string) {
 	defer cancel()
 	said, err := forge.Call(ctx, enemy, order{to, forged})
 	require.NoError(t, err)
-	compare(t, name+".txt", judge(t, said, names))
+	compare(t, tables+".txt", judge(t, said, names))
 	h.works(t)
 	s.requireRunning(t)
 	after, err := h.net.Hosts(t.Context())

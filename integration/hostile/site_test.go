@@ -1,11 +1,15 @@
 package hostile
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/nats-io/nkeys"
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/bus"
@@ -17,10 +21,10 @@ import (
 
 // site is two hostds, a and b, and how a program reaches them.
 type site struct {
-	hostd, dir string
-	env        []string
-	program    bus.Options
-	nodes      []*testkit.Process
+	hostd, callout, dir string // the commands, and a directory
+	env                 []string
+	program             bus.Options
+	nodes               []*testkit.Process
 	// sharesPrincipals reports that a credential is of a principal, not of one process.
 	sharesPrincipals bool
 }
@@ -34,10 +38,10 @@ func (s *site) disguises(to target) []subjects.ProcID {
 	return []subjects.ProcID{to.Owner.Proc, to.Mesh.ProcID(2, 0), to.Mesh.Hosts[0].Proc(), to.Mesh.Hosts[1].Proc()}
 }
 
-func newSite(t *testing.T, hostd string) *site {
+func newSite(t *testing.T, hostd, callout string) *site {
 	t.Helper()
 	dir := t.TempDir()
-	return &site{hostd: hostd, dir: dir, env: testkit.Environment(dir, dir, dir)}
+	return &site{hostd: hostd, callout: callout, dir: dir, env: testkit.Environment(dir, dir, dir)}
 }
 
 // start starts a hostd.
@@ -113,7 +117,7 @@ func startScopedKeys(t *testing.T, s *site) {
 	require.NoError(t, err)
 	conf, err := a.Conf(auth.Server{Listen: "127.0.0.1:-1", Data: filepath.Join(s.dir, "nats")})
 	require.NoError(t, err)
-	s.serve(t, conf, keys)
+	s.serve(t, conf, keys, nothing)
 }
 
 // startFixedUsers starts a server with users and passwords, and hostds with theirs (tier D).
@@ -123,17 +127,70 @@ func startFixedUsers(t *testing.T, s *site) {
 	fixed, err := auth.NewFixedUsers(subjects.Space{}, server, []string{"s-a", "h-b", "u-alice"})
 	require.NoError(t, err)
 	s.program.User, s.program.Password = "u-alice", fixed.Passwords["u-alice"]
-	s.serve(t, fixed.Conf, fixed.Hosts)
+	s.serve(t, fixed.Conf, fixed.Hosts, nothing)
 }
 
-// serve starts a server with a configuration, and a hostd for each key.
-func (s *site) serve(t *testing.T, conf string, keys []auth.HostKey) {
+// nothing is what else most servers need.
+func nothing(string) {}
+
+// startCallout starts a server that asks examples/callout about its users, and hostds with passwords
+// (tier C).
+func startCallout(t *testing.T, s *site) {
+	t.Helper()
+	fixed, err := auth.NewFixedUsers(subjects.Space{}, auth.Server{}, []string{"s-a", "h-b", "u-alice"})
+	require.NoError(t, err)
+	var users strings.Builder
+	for principal, password := range fixed.Passwords {
+		fmt.Fprintln(&users, principal, password)
+	}
+	issuer, err := nkeys.CreateAccount()
+	require.NoError(t, err)
+	account, err := issuer.PublicKey()
+	require.NoError(t, err)
+	seed, err := issuer.Seed()
+	require.NoError(t, err)
+	s.program.User, s.program.Password = "u-alice", fixed.Passwords["u-alice"]
+	callout := exec.Command(s.callout, s.write(t, "users.txt", []byte(users.String())))
+	s.serve(t, calloutConf(t, account, filepath.Join(s.dir, "nats")), fixed.Hosts, func(url string) {
+		callout.Env = append(slices.Clone(s.env), "CALLOUT_SEED="+string(seed), "NATS_URL="+url, "NATS_USER=auth",
+			"NATS_PASSWORD="+calloutPassword)
+		said := &testkit.Transcript{}
+		callout.Stdout, callout.Stderr = said, said
+		n := testkit.Start(t, callout)
+		t.Cleanup(func() { n.Stop(t) })
+		n.Out.Await(t, "Listening on")
+	})
+}
+
+// calloutPassword is the password of the service itself.
+const calloutPassword = "secret"
+
+// calloutConf is the server's configuration in the documentation of examples/callout.
+func calloutConf(t *testing.T, issuer, store string) string {
+	t.Helper()
+	doc, err := os.ReadFile("../../examples/callout/doc.go")
+	require.NoError(t, err)
+	conf := fmt.Sprintf("listen: \"127.0.0.1:-1\"\njetstream { store_dir: %q }\n", store)
+	for line := range strings.Lines(string(doc)) {
+		line = strings.TrimPrefix(line, "//\t")
+		if strings.HasPrefix(line, "accounts {") || strings.HasPrefix(line, "authorization {") {
+			conf += line
+		}
+	}
+	require.Contains(t, conf, "issuer: A…")
+	require.Contains(t, conf, "$AUTH_PASSWORD")
+	return strings.NewReplacer("A…", issuer, "$AUTH_PASSWORD", calloutPassword).Replace(conf)
+}
+
+// serve starts a server with a configuration, what else it needs, and a hostd for each key.
+func (s *site) serve(t *testing.T, conf string, keys []auth.HostKey, more func(url string)) {
 	t.Helper()
 	file := s.write(t, "nats.conf", []byte(conf))
 	server, err := embed.Start(testkit.Soon(t), embed.Options{ConfigFile: file})
 	require.NoError(t, err)
 	t.Cleanup(server.Shutdown)
 	s.program.URL = server.URL()
+	more(server.URL())
 	s.sharesPrincipals = true
 	for _, key := range keys {
 		text, err := key.Text()
