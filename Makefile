@@ -38,7 +38,7 @@ NESTED  := bench otelcastnet integration/faults integration/hostile integration/
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help ready build listened demo test race long stress bench faults polyglot browser staticcheck lint fmt tools compose consumer clean
+.PHONY: help ready build listened demo test race locks long stress bench faults polyglot browser staticcheck lint fmt tools compose consumer clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ race: ## the tests of packages with goroutines, under the race detector
 
 stress: ready ## repeat tests: PKG="./bus ./actor" RUN=TestX N=1000 BUSY=4 P=1 RACE=1; GOMAXPROCS applies
 	@go run ./scripts/stress -n '$(N)' -busy '$(BUSY)' -p '$(P)' -parallel '$(PARALLEL)' -run '$(RUN)' $(if $(RACE),-race) $(PKG)
+
+locks: ready ## tests with mutexes that report two locks taken in both orders; PKG="./actor ./cast"
+	@go run ./scripts/locks $(PKG)
 
 long: ## series of minutes: SEEDS=100000 of simulated links, a cast to 100,000 ranks, 1,000 meshes, a million actors
 	@CASTNET_TEST_LONG=1 go test -count 1 -timeout 20m -v -run 'HundredThousandRanks|MillionActors|thatComeAndGo|thatLeave|TestModel_actors|TestBurst|TestModel_histories|TestUnmarshal_largeBody|TestLaunch_storm' ./cast ./actor ./agent/host ./gateway ./integration ./internal/wire ./internal/launch ./mesh

@@ -184,6 +184,8 @@ scripts/hops < actor bus bus/embed subjects
 	calls an actor of another process, and counts what runs
 scripts/codestats
 	reads code, and knows no package
+scripts/locks
+	reads code, and knows no package
 scripts/roles < agent subjects system
 	writes what agents permit, so it knows their tables
 scripts/invariants

@@ -1,0 +1,5 @@
+package inverted
+
+import "testing"
+
+func TestLockBoth(*testing.T) { lockBoth() }
