@@ -74,6 +74,8 @@ internal/text < subjects
 	how names and durations read is the same in the client and in what a library says of a mesh
 internal/build
 	which program this is, for callers and procs to compare; apart from launching, because clients launch nothing
+internal/heapfloor
+	when a small process collects its garbage; main functions choose it, never a library
 internal/fanout
 	one bounded loop for all that ask many at a time
 internal/supervise
@@ -94,7 +96,7 @@ presence < agent config actor bus internal/wire subjects
 	who of the hosts is there, as one process sees it; what follows from a death is for controllers, which stand below
 agent/agenttest < agent actor bus subjects
 	the protocol's promises as tests, for all that speak it; what runs in production must not carry it
-agent/proc < agent config actor cast bus internal/link internal/micro internal/wire subjects shape internal/build internal/launch
+agent/proc < agent config actor cast bus internal/link internal/micro internal/wire subjects shape internal/build internal/heapfloor internal/launch
 	what runs in a spawned process does not know who controls it: never mesh, never controller
 controller < agent presence config actor cast bus internal/fanout internal/supervise subjects shape ; agent/host agent/proc
 	owns a mesh by messages to agents; it launches nothing, so a client binary carries no launcher

@@ -13,11 +13,13 @@ import (
 	"syscall"
 
 	"github.com/castnet-io/castnet/agent/proc"
+	"github.com/castnet-io/castnet/internal/heapfloor"
 )
 
 func main() {
 	proc.Main(actors())
 	if name := os.Getenv(roleEnv); name != "" {
+		heapfloor.Start(os.Getenv) // of all peers, as in a proc
 		os.Exit(play(name, os.Stdin, os.Stdout))
 	}
 	os.Exit(command())

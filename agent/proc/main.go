@@ -19,6 +19,7 @@ import (
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/build"
+	"github.com/castnet-io/castnet/internal/heapfloor"
 	"github.com/castnet-io/castnet/internal/launch"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/subjects"
@@ -57,6 +58,7 @@ func MainWith(o MainOptions, defs ...actor.Def) {
 	if !launched {
 		return
 	}
+	heapfloor.Start(os.Getenv)
 	if err := runProcess(inherited, registry, o); err != nil {
 		exitWithError(err)
 	}

@@ -11,12 +11,14 @@ import (
 	"github.com/castnet-io/castnet/cmd/internal/otlp"
 	"github.com/castnet-io/castnet/internal/builtin"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/heapfloor"
 )
 
 func main() {
 	// a launched proc never returns
 	options := proc.MainOptions{StartTracer: startTracer("castnet-proc", os.Getenv, os.Stderr)}
 	proc.MainWith(options, builtin.Defs()...)
+	heapfloor.Start(os.Getenv)
 	os.Exit(run(os.Args[1:], os.Getenv, os.Stderr))
 }
 
