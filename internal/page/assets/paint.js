@@ -1,5 +1,6 @@
 // Draws what is in view of the heat map: cells as pixels, then frames and labels over them.
 
+import { UNKNOWN } from './colour.js';
 import { facetAt, pointAt, tickStep } from './layout.js';
 import { pointText, rankOf, spanHas } from './region.js';
 
@@ -58,9 +59,22 @@ export function paintCells(p, image) {
       }
       for (let to = firstY + 1; to < endY; to++) out.copyWithin(to * width + lineFrom, line + lineFrom, line + lineTo);
       for (let col = firstCol; col < endCol; col++) {
-        const mark = p.marks[p.statuses[base + row * dy + col * dx]];
+        const rank = base + row * dy + col * dx;
+        const mark = p.marks[p.statuses[rank]];
         if (mark) paintMark(p, out, left + col * l.cell, y, mark);
+        else if (isUnknown(p, rank)) paintHatch(p, out, left + col * l.cell, y);
       }
+    }
+  }
+}
+
+const isUnknown = (p, rank) => !p.fixed[p.statuses[rank]] && p.values[rank] === UNKNOWN;
+
+/** Strokes that go on over the cells beside. */
+function paintHatch({ view: { width, height }, side, palette: { hatch } }, out, left, top) {
+  for (let y = Math.max(0, top); y < Math.min(height, top + side); y++) {
+    for (let x = Math.max(0, left) + ((((-Math.max(0, left) - y) % 4) + 4) % 4); x < Math.min(width, left + side); x += 4) {
+      out[y * width + x] = hatch;
     }
   }
 }
