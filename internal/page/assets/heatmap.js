@@ -122,10 +122,12 @@ export class HeatMap {
     ctx.font = this.font = `${Math.round(11 * unit)}px system-ui, sans-serif`;
     const widest = (...texts) => Math.ceil(Math.max(...texts.map((t) => ctx.measureText(t).width)));
     const left = widest(y < 0 ? '' : `${labels[y]} ↓`, `${sizes[y]}`) + Math.round(10 * unit);
-    const name = widest(labels.map((label, d) => (d === x || d === y ? '' : `${label}=${sizes[d]}`)).filter(Boolean).join());
+    const facet = labels.map((label, d) => (d === x || d === y ? '' : `${label}=${sizes[d]}`)).filter(Boolean).join();
+    const name = widest(facet);
+    const bandName = widest([facet, `${sizes[y]}`].filter(Boolean).join(' · '));
     const width = Math.floor(view.clientWidth * unit);
     const height = Math.floor(Math.max(260, Math.min(760, innerHeight - 205)) * unit);
-    const l = (this.l = layoutOf({ sizes, x, y, width, height, left, name, unit }));
+    const l = (this.l = layoutOf({ sizes, x, y, width, height, left, name, bandName, unit }));
     view.style.height = `${Math.ceil(Math.min(l.height, height) / unit) + (l.width > width ? 14 : 0)}px`; // a scroll bar
     canvas.width = Math.min(width, l.width);
     canvas.height = Math.min(Math.floor(view.clientHeight * unit), l.height);
