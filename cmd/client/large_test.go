@@ -21,12 +21,13 @@ const (
 	largeRanks = 8 * largeHosts
 )
 
-// largeView is a mesh of 100,000 ranks. A tenth of its hosts are dead, each with a reason of its own.
+// largeView is a mesh of 100,000 ranks. A tenth of its hosts are dead, each for its own reason.
 func largeView() (inspect.View, []inspect.Proc) {
 	e := shape.Of("host", largeHosts).With("gpu", 8)
 	v := inspect.View{
 		Mesh: "large-0000000000000", Label: "large", Extent: e.String(), Shape: e, Ranks: largeRanks, PerHost: 8,
-		Phase: "running", Owner: inspect.Owner{ID: "train-0000000000000/0.0/owner", Answering: true, Since: sinceTime(time.Hour)},
+		Phase: "running",
+		Owner: inspect.Owner{ID: "train-0000000000000/0.0/owner", Answering: true, Since: sinceTime(time.Hour)},
 	}
 	var procs []inspect.Proc
 	for h := range largeHosts {
@@ -75,7 +76,8 @@ func TestLarge_outputOf100000RanksIsBounded(t *testing.T) {
 			func(out *output.Printer) error { return showRanks(out, alike) }, output.Table, 3, 1 << 10, "100000×",
 		},
 		"procs, a tenth dead": { // a row for each dead host, and its reason
-			func(out *output.Printer) error { return showRanks(out, procs) }, output.Table, 2*largeHosts/10 + 3, 1 << 19, "90000×",
+			func(out *output.Printer) error { return showRanks(out, procs) }, output.Table, 2*largeHosts/10 + 3, 1 << 19,
+			"90000×",
 		},
 		"procs, JSON": {
 			func(out *output.Printer) error { return showRanks(out, procs) }, output.NDJSON, largeRanks, 16 << 20, "",

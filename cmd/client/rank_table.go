@@ -58,7 +58,8 @@ func showRanks(out *output.Printer, ranks []inspect.Proc) error {
 			host = text.Pluralize(r.hosts, "host")
 		}
 		return []string{
-			r.Mesh, rank, text.Shorten(r.region, maxRegion), host, text.OrDash(formatPID(r.PID)), age, cpu, text.Size(r.Memory),
+			r.Mesh, rank, text.Shorten(r.region, maxRegion), host, text.OrDash(formatPID(r.PID)), age, cpu,
+			text.Size(r.Memory),
 			out.PaintStatus(r.Status), exit, text.Reason(r.Note()),
 		}
 	})

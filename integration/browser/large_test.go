@@ -7,14 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// largeMesh is what a server says of a mesh of 100,000 ranks on 12,500 hosts, of which it asks 4,096
-// in a sample. fetch then answers for the server: the first half of the ranks have values, and each
-// 997th rank has failed. The paths that it was asked for are in asked.
+// largeMesh makes fetch answer for a server with a mesh of 100,000 ranks on 12,500 hosts, of which a
+// sample asks 4,096. The first half of the ranks have values, and each 997th rank has failed. The
+// paths of requests are in asked.
 const largeMesh = `(() => {
 	const [hosts, gpus, ranks] = [12500, 8, 100000];
-	const units = { status: '', queued: 'messages', latency: 'µs', restarts: '', rate: 'messages/s', cpu: '%', memory: 'MiB' };
-	const header = { mesh: { id: 'large-0000000000000', label: 'large', name: 'large', kind: 'mesh', labels: ['host', 'gpu'],
-		sizes: [hosts, gpus], phase: 'running', answer: '', hosts, hosts_down: 3, owner: { id: 'train/0.0/a' } },
+	const units = { status: '', queued: 'messages', latency: 'µs', restarts: '', rate: 'messages/s', cpu: '%',
+		memory: 'MiB' };
+	const header = { mesh: { id: 'large-0000000000000', label: 'large', name: 'large', kind: 'mesh',
+		labels: ['host', 'gpu'], sizes: [hosts, gpus], phase: 'running', answer: '', hosts, hosts_down: 3, owner: { id: 'train/0.0/a' } },
 		statuses: ['unknown', 'running', 'initializing', 'stopping', 'stopped', 'failed', 'silent'],
 		columns: Object.entries(units).map(([name, unit]) => ({ name, unit })) };
 	const value = (column, rank) => {
@@ -27,13 +28,15 @@ const largeMesh = `(() => {
 	for (let c = 0; c < 7; c++) for (let r = 0; r < ranks; r++) bytes[c * ranks + r] = value(c, r);
 	let text = '';
 	for (let i = 0; i < bytes.length; i += 8192) text += String.fromCharCode(...bytes.subarray(i, i + 8192));
-	const frame = { at: new Date().toISOString(), ranks: btoa(text), casts: [], part: { asked: 4096, live: 99899, oldest: 94e9 } };
+	const frame = { at: new Date().toISOString(), ranks: btoa(text), casts: [],
+		part: { asked: 4096, live: 99899, oldest: 94e9 } };
 	const rows = (shown, count, trouble = 0) => ({ shown, count, trouble });
-	const host = (i) => ({ host: 'n' + String(i).padStart(5, '0'), id: 'n' + i, procs: 8, queued: 3, handled: 9, rate: 800, cpu: 700,
-		memory: 8 * 2 ** 30, state: i < 3 ? 'dead' : 'alive', silence: i < 3 ? 9e9 : 0 });
-	const overview = { at: frame.at, ranks, worlds: rows([], 0), hosts: rows(Array.from({ length: 200 }, (_, i) => host(i)), hosts, 3),
-		meshes: rows([{ mesh: header.mesh.id, label: 'large', kind: 'mesh', extent: 'host=12500,gpu=8', ranks, running: 99899, phase: 'running',
-			hosts: ['n00000', 'n00001', 'n00002'], host_count: hosts, owner: { kind: 'program' } }], 1, 1) };
+	const host = (i) => ({ host: 'n' + String(i).padStart(5, '0'), id: 'n' + i, procs: 8, queued: 3, handled: 9,
+		rate: 800, cpu: 700, memory: 8 * 2 ** 30, state: i < 3 ? 'dead' : 'alive', silence: i < 3 ? 9e9 : 0 });
+	const overview = { at: frame.at, ranks, worlds: rows([], 0),
+		hosts: rows(Array.from({ length: 200 }, (_, i) => host(i)), hosts, 3),
+		meshes: rows([{ mesh: header.mesh.id, label: 'large', kind: 'mesh', extent: 'host=12500,gpu=8', ranks,
+			running: 99899, phase: 'running', hosts: ['n00000', 'n00001', 'n00002'], host_count: hosts, owner: { kind: 'program' } }], 1, 1) };
 	globalThis.asked = [];
 	const server = globalThis.fetch;
 	globalThis.fetch = async (path, options) => {
@@ -52,7 +55,8 @@ const largeMesh = `(() => {
 // walk goes down a column of the map with the keyboard's steps, and returns the first mistake.
 const walk = `(async () => {
 	const { layoutOf, placeOf, pointAt, stepFrom } = await import('./layout.js');
-	const l = layoutOf({ sizes: [12500, 8], x: 1, y: 0, width: 820, height: 700, left: 50, name: 0, bandName: 35, unit: 1 });
+	const view = { width: 820, height: 700, left: 50, name: 0, bandName: 35, unit: 1 };
+	const l = layoutOf({ sizes: [12500, 8], x: 1, y: 0, ...view });
 	if (l.bands < 2 || l.perRow < 2) return 'there are no bands side by side';
 	let at = placeOf(l, [0, 3]);
 	for (let host = 0; host < 12500; host++) {
@@ -121,7 +125,8 @@ func TestPage_saysWhichPartOf100000RanksItAsked_BRW3(t *testing.T) {
 func (w *window) choose(label, option string) {
 	w.Helper()
 	w.await(label+" "+option, fmt.Sprintf(`(() => {
-		const of = [...document.querySelectorAll('label')].find((l) => l.firstChild.textContent === %q)?.querySelector('select');
+		const label = [...document.querySelectorAll('label')].find((l) => l.firstChild.textContent === %q);
+		const of = label?.querySelector('select');
 		const choice = of && [...of.options].find((o) => o.text === %q);
 		if (!choice) return false;
 		of.value = choice.value;

@@ -115,8 +115,16 @@ type answer struct {
 	rate    float64 // not a number: it was asked once
 }
 
-// recall gives the ranks of watched meshes that a partial sample did not ask their last answers, and
-// keeps the new ones. It returns the part of each mesh that was asked.
+// restore gives a rank its last answer.
+func (a answer) restore(p *inspect.ProcCounters) {
+	p.Unasked = false
+	p.Queued = a.queued
+	p.Latency = a.latency
+	p.Rate = a.rate
+}
+
+// recall keeps the answers of a partial sample, and gives the ranks of watched meshes that it did
+// not ask their last ones. It returns the part of each mesh that was asked.
 func (t *sampling) recall(l *inspect.Sample, watched []interest) map[string]part {
 	if !l.Partial {
 		t.answers = nil
@@ -140,24 +148,20 @@ func (t *sampling) recall(l *inspect.Sample, watched []interest) map[string]part
 		of := parts[p.Mesh]
 		of.Live++
 		last, known := answers[p.Rank]
-		known = known && last.gen == p.Gen
-		switch {
-		case !p.Unasked:
+		if !known || last.gen != p.Gen {
+			last = answer{rate: math.NaN()}
+			known = false
+		}
+		if !p.Unasked {
 			of.Asked++
-			if !known || last.at != t.asked {
-				p.Rate = math.NaN()
-				if known {
-					p.Rate = last.rate
-				}
+			if !known || !last.at.Equal(t.asked) {
+				p.Rate = last.rate // one sample has none
 			}
 			if !p.Silent {
 				answers[p.Rank] = answer{l.At, p.Gen, p.Queued, p.Latency, p.Rate}
 			}
-		case known:
-			p.Unasked = false
-			p.Queued = last.queued
-			p.Latency = last.latency
-			p.Rate = last.rate
+		} else if known {
+			last.restore(p)
 			of.Oldest = max(of.Oldest, l.At.Sub(last.at))
 		}
 		parts[p.Mesh] = of

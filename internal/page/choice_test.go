@@ -197,13 +197,30 @@ func TestPage_asksFewProcsInASample_PAGE3(t *testing.T) {
 		at = l.At
 		frames++
 		require.Equal(t, []int{1, 4}, []int{l.Part.Asked, l.Part.Live})
-		require.LessOrEqual(t, len(known(t, l)), int(frames))
-		return len(known(t, l)) == 4
+		return frames >= 6 && len(known(t, l)) == 4
 	})()
-	// Each frame has a sample, and each sample may have a header. One more may be under way.
-	require.LessOrEqual(t, handled(t, c, procs, "get")-begin["get"], 2*(frames+1))
-	require.LessOrEqual(t, handled(t, c, procs, "casts")-begin["casts"], frames+1)
-	require.NotZero(t, handled(t, c, procs, "casts")-begin["casts"])
+	// A sample asks one proc for casts, and one for its actors. A busy reader may miss samples.
+	require.LessOrEqual(t, handled(t, c, procs, "casts")-begin["casts"], 2*frames)
+	require.LessOrEqual(t, handled(t, c, procs, "get")-begin["get"], 3*frames)
+}
+
+func TestReport_asksWantedRanksAlone_PAGE3(t *testing.T) {
+	t.Parallel()
+	c := testmesh.Start(t, testmesh.Hosts("a", "b"))
+	procs := spawn(t, c)
+	inv, err := c.Net.Inventory(t.Context())
+	require.NoError(t, err)
+	second := func(rank int) bool { return rank == 1 }
+	for wanted, asked := range map[string]uint64{"none": 0, "the second": 1, "all": 4} {
+		some := map[string]func(int) bool{"none": func(int) bool { return false }, "the second": second}[wanted]
+		gets, casts := handled(t, c, procs, "get"), handled(t, c, procs, "casts")
+		r := report(t.Context(), c.Net, inv, procs.ID().String(), meshReport{}, true, some)
+		require.NoError(t, r.err)
+		require.NoError(t, r.castErr)
+		require.Equal(t, 2, r.header.Mesh.Hosts)
+		require.Equal(t, asked, handled(t, c, procs, "get")-gets, wanted)
+		require.Equal(t, asked, handled(t, c, procs, "casts")-casts, wanted)
+	}
 }
 
 func TestPage_asksTheRegionOfAReaderFirst_PAGE3(t *testing.T) {

@@ -62,7 +62,9 @@ func columns() []column {
 	return []column{
 		{Name: "status"},
 		{"queued", "messages", func(p inspect.ProcCounters) float64 { return said(p, float64(p.Queued)) }},
-		{"latency", "µs", func(p inspect.ProcCounters) float64 { return said(p, float64(p.Latency.Microseconds())) }},
+		{"latency", "µs", func(p inspect.ProcCounters) float64 {
+			return said(p, float64(p.Latency.Microseconds()))
+		}},
 		{"restarts", "", func(p inspect.ProcCounters) float64 { return float64(p.Gen) }},
 		{"rate", "messages/s", func(p inspect.ProcCounters) float64 { return said(p, p.Rate) }},
 		{"cpu", "%", func(p inspect.ProcCounters) float64 { return p.CPU }},
@@ -210,8 +212,8 @@ func (p *Page) serveMesh(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// describe asks for a mesh, and of its procs those of the wanted ranks, or all with nil. The Inventory
-// need not have an ended mesh.
+// describe asks for a mesh, and of its procs those of the wanted ranks, or all with nil. The
+// Inventory need not have an ended mesh.
 func describe(
 	ctx context.Context, conn *mesh.Net, inv mesh.Inventory, id string, wanted func(rank int) bool,
 ) (h meshHeader, err error) {
@@ -229,8 +231,9 @@ func describe(
 		Statuses: statuses(), Columns: columns(),
 		Mesh: meshInfo{
 			ID: v.Mesh, Label: v.Label, Name: v.Mesh, Kind: "mesh", Labels: []string{}, Sizes: []int{},
-			Phase: v.Phase, Answer: x.Answer, Next: firstLines(x.Next), Suggestions: firstLines(x.Suggestions),
-			Hosts: len(v.Hosts), HostsDown: len(v.UnhealthyHosts()), Owner: v.Owner,
+			Phase: v.Phase, Answer: x.Answer, Next: firstLines(x.Next),
+			Suggestions: firstLines(x.Suggestions),
+			Hosts:       len(v.Hosts), HostsDown: len(v.UnhealthyHosts()), Owner: v.Owner,
 		},
 	}
 	for _, d := range v.Shape.Dims() {
@@ -256,7 +259,8 @@ func firstLines(all []string) []string {
 	if len(all) <= inspect.MaxReasons {
 		return all
 	}
-	return append(slices.Clone(all[:inspect.MaxReasons]), fmt.Sprintf("and %d more", len(all)-inspect.MaxReasons))
+	more := fmt.Sprintf("and %d more", len(all)-inspect.MaxReasons)
+	return append(slices.Clone(all[:inspect.MaxReasons]), more)
 }
 
 // meshFeed is the stream of one mesh.

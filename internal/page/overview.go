@@ -89,8 +89,8 @@ func (p *Page) serveOverview(w http.ResponseWriter, r *http.Request) error {
 	return p.serveStream(w, r, func(s *stream) error {
 		return p.feed(s, interest{}, func(now snapshot) (over bool) {
 			s.send(overview{
-				At: now.At, Hosts: now.hosts, Meshes: withHostLabels(now.meshes), Ranks: rankCount(now.Sample),
-				Leader: now.leader, Worlds: now.worlds,
+				At: now.At, Hosts: now.hosts, Meshes: withHostLabels(now.meshes),
+				Ranks: rankCount(now.Sample), Leader: now.leader, Worlds: now.worlds,
 				Missing: errorText(now.Missing), Error: errorText(now.err),
 			})
 			return false

@@ -103,8 +103,8 @@ func (w *inspection) stoppedBy(rank int) (actor.Event, bool) {
 	return e, ordered && s.Phase == agent.Stopped && s.Reason == e.Reason
 }
 
-// askActors asks the procs of the wanted ranks for their actors, or all with nil. Other reports cover
-// silent procs.
+// askActors asks the procs of the wanted ranks for their actors, or all with nil. Other reports
+// cover silent procs.
 func (w *inspection) askActors(ctx context.Context, m mesh.MeshState, wanted func(rank int) bool) {
 	if m.Alive() {
 		var err error

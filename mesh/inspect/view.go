@@ -150,8 +150,8 @@ func newInspection(conn *mesh.Net, inv mesh.Inventory) inspection {
 	return w
 }
 
-// MeshOf is Mesh with an Inventory that is known already, and the mesh in it. With wanted it asks the
-// procs of these ranks alone for actors.
+// MeshOf is Mesh with an Inventory that is known already, and the mesh in it. With wanted it asks
+// the procs of these ranks alone for actors.
 func MeshOf(
 	ctx context.Context, conn *mesh.Net, inv mesh.Inventory, m mesh.MeshState, wanted func(rank int) bool,
 ) (v View, err error) {

@@ -279,7 +279,8 @@ export class HeatMap {
   #words(rank) {
     const { grid, header, ranks } = this;
     const text = (byte, unit) => (byte === UNKNOWN ? 'not known' : `${about(valueOf(byte))} ${unit}`.trim());
-    const values = header.columns.map(({ name, unit = '' }, c) => `${name} ${text(this.#data?.[c * ranks + rank], unit)}`);
+    const values = header.columns.map(({ name, unit = '' }, c) =>
+      `${name} ${text(this.#data?.[c * ranks + rank], unit)}`);
     const known = this.#data ? [this.statusOf(rank), ...values.slice(1)] : ['unknown'];
     return [`rank ${rank}`, pointText(grid, pointOf(grid.sizes, rank)), ...known];
   }

@@ -4,17 +4,18 @@
  * Dimensions x and y are the axes (-1: none). Each combination of the others is a facet, or several side by side if
  * it has too many rows: bands. A place is {facet, col, row}.
  * @typedef {{x: number, y: number, cols: number, rows: number, facets: number, facetDims: number[], allRows: number,
- *   bands: number, perRow: number, cell: number, pitch: number, gap: number, facetW: number, facetH: number, top: number, left: number,
- *   label: number, width: number, height: number, sizes: number[]}} Layout
+ *   bands: number, perRow: number, cell: number, pitch: number, gap: number, facetW: number, facetH: number, top: number,
+ *   left: number, label: number, width: number, height: number, sizes: number[]}} Layout
  */
 
 /**
- * Chooses the largest cells with which all facets fit into the view, first with whole facets and then with bands. If none
- * do, it takes the smallest cells, in bands as high as the view. If these do not fit beside each other, it takes the
- * largest cells below 10 units with which a facet fits in width, or else the smallest ones.
- * @param {{sizes: number[], x: number, y: number, width: number, height: number, left: number, name: number, bandName: number,
- *   unit: number}} o
- *   left is the width of the labels of rows, name that of a facet, bandName that of a band, unit the device pixels of a CSS pixel.
+ * Chooses the largest cells with which all facets fit into the view, first with whole facets and then with bands.
+ * If none do, it takes the smallest cells, in bands as high as the view. If these do not fit beside each other, it
+ * takes the largest cells below 10 units with which a facet fits in width, or else the smallest ones.
+ * @param {{sizes: number[], x: number, y: number, width: number, height: number, left: number, name: number,
+ *   bandName: number, unit: number}} o
+ *   left is the width of the labels of rows, name that of a facet, bandName that of a band, unit the device pixels of
+ *   a CSS pixel.
  * @returns {Layout}
  */
 export function layoutOf({ sizes, x, y, width, height, left, name, bandName, unit }) {
@@ -31,7 +32,8 @@ export function layoutOf({ sizes, x, y, width, height, left, name, bandName, uni
     const pitch = Math.max(facetW, bands > 1 ? Math.max(name, bandName) : name) + gap;
     const perRow = Math.max(1, Math.min(facets, Math.floor((width - left - edge + gap) / pitch)));
     return {
-      x, y, sizes, cols, rows, allRows, bands, facets, facetDims, cell, pitch, gap, facetW, facetH, top, left, label, perRow,
+      x, y, sizes, cols, rows, allRows, bands, facets, facetDims, cell, pitch, gap, facetW, facetH, top, left, label,
+      perRow,
       width: left + edge + perRow * pitch - gap,
       height: top + edge + Math.ceil(facets / perRow) * (label + facetH + gap) - gap,
     };
@@ -39,7 +41,8 @@ export function layoutOf({ sizes, x, y, width, height, left, name, bandName, uni
   const [least, most, enough] = [px(4), px(30), px(10)];
   const cells = Array.from({ length: most - least + 1 }, (_, i) => most - i);
   const all = cells.map((cell) => withCell(cell));
-  const inBands = cells.map((cell) => withCell(cell, bandRows(Math.floor((height - top - edge - px(18)) / cell), allRows)));
+  const room = height - top - edge - px(18);
+  const inBands = cells.map((cell) => withCell(cell, bandRows(Math.floor(room / cell), allRows)));
   const fits = (l) => l.width <= width && l.height <= height;
   return all.find(fits) ?? inBands.find(fits) ?? inBands.slice(-1).find((l) => l.perRow > 1 && l.bands > 1)
     ?? all.find((l) => l.width <= width && l.cell <= enough) ?? all.at(-1);
@@ -108,8 +111,8 @@ export function stepFrom(l, { facet, col, row }, dx, dy) {
   if (!leaves) return { facet, col: i, row: j };
   const isThere = next >= 0 && next < l.facets && (dx === 0 || (across + dx >= 0 && across + dx < l.perRow));
   if (!isThere) return { facet, col, row };
-  const rowsThere = rowsIn(l, next);
-  return { facet: next, col: (i + l.cols) % l.cols, row: j < 0 ? rowsThere - 1 : j >= rows ? 0 : Math.min(j, rowsThere - 1) };
+  const last = rowsIn(l, next) - 1;
+  return { facet: next, col: (i + l.cols) % l.cols, row: j < 0 ? last : j >= rows ? 0 : Math.min(j, last) };
 }
 
 /** The distance of labelled indices: the lowest power of two with enough room for a label. */

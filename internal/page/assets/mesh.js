@@ -37,15 +37,18 @@ export class MeshView {
     this.selection = new Selection(app, id, { onSelect, sampleRank: (region) => this.sampleRank(region) });
     this.casts = new Casts((text) => onSelect(parseRegion(this.heat.grid, text)));
     this.events = new Events(true);
-    this.body = h('div.split', { hidden: true }, h('section', { 'aria-label': 'Ranks' }, this.tools, this.heat.el, this.partNote),
-      h('div.side', {}, this.panel.el, this.selection.el), this.casts.el, this.events.el);
+    const map = h('section', { 'aria-label': 'Ranks' }, this.tools, this.heat.el, this.partNote);
+    this.body = h('div.split', { hidden: true }, map, h('div.side', {}, this.panel.el, this.selection.el), this.casts.el, this.events.el);
     this.el = h('div.stack', {}, this.head, this.note, this.trouble, this.body);
     this.stream = new Stream(this.path(''), (line) => this.show(line), (s) => this.state(s));
     this.parts = [this.stream, this.heat, this.panel, this.selection];
   }
 
   /** The path of the main stream, whose server asks the ranks of a region first. */
-  path(region) { return `/api/meshes/${encodeURIComponent(this.id)}${region ? `?region=${encodeURIComponent(region)}` : ''}`; }
+  path(region) {
+    const path = `/api/meshes/${encodeURIComponent(this.id)}`;
+    return region ? `${path}?region=${encodeURIComponent(region)}` : path;
+  }
 
   state(s) {
     this.app.connection(s);
@@ -163,7 +166,8 @@ function headOf(m) {
   const [labels, sizes] = [m.labels ?? [], m.sizes ?? []];
   const facts = [
     m.kind, labels.map((l, d) => `${l}=${sizes[d]}`).join(','), plural(sizes.reduce((n, s) => n * s, 1), 'rank'),
-    plural(m.hosts ?? 0, 'host') + (m.hosts_down > 0 ? `, ${count(m.hosts_down)} not alive` : ''), owner ? `owned by ${owner}` : 'no owner',
+    plural(m.hosts ?? 0, 'host') + (m.hosts_down > 0 ? `, ${count(m.hosts_down)} not alive` : ''),
+    owner ? `owned by ${owner}` : 'no owner',
   ];
   return [h('h1', {}, m.label), h('span.state', {}, markOf(m.phase), m.phase),
     h('p.sum', { title: m.id }, facts.filter(Boolean).join(' · '))];

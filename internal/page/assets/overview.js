@@ -53,7 +53,7 @@ function moreOf({ shown, count: all, trouble }, noun) {
   const more = all - shown.length;
   const bad = Math.max(0, trouble - shown.length);
   if (more === 0) return '';
-  return `and ${count(more)} more ${plural(more, noun).split(' ')[1]}, ${bad > 0 ? `${count(bad)} of them in trouble` : 'all well'}`;
+  return `and ${plural(more, `more ${noun}`)}, ${bad > 0 ? `${count(bad)} of them in trouble` : 'all well'}`;
 }
 
 export class Overview {
@@ -79,7 +79,8 @@ export class Overview {
     const { hosts = NO_ROWS, meshes = NO_ROWS, worlds = NO_ROWS } = line;
     const isWell = (m) => m.phase === 'running' && m.running === m.ranks;
     this.meshes.update(sorted(meshes.shown, isWell, (m) => m.label), (m) => m.mesh, moreOf(meshes, 'mesh'));
-    this.hosts.update(sorted(hosts.shown, (x) => x.state === 'alive', (x) => x.host), (x) => x.id, moreOf(hosts, 'host'));
+    const isAlive = (x) => x.state === 'alive';
+    this.hosts.update(sorted(hosts.shown, isAlive, (x) => x.host), (x) => x.id, moreOf(hosts, 'host'));
     this.worlds.update(worlds.shown, (w) => w.name, moreOf(worlds, 'world'));
     const facts = [plural(meshes.count, 'mesh'), plural(line.ranks, 'rank'), plural(hosts.count, 'host')];
     say(this.sum, [...facts, line.leader ? `led by ${line.leader.split('/')[0]}` : ''].filter(Boolean).join(' · '));

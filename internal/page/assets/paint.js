@@ -73,10 +73,9 @@ const isUnknown = (p, rank) => !p.fixed[p.statuses[rank]] && p.values[rank] === 
 
 /** Strokes that go on over the cells beside. */
 function paintHatch({ view: { width, height }, side, palette: { hatch } }, out, left, top) {
+  const [x0, x1] = [Math.max(0, left), Math.min(width, left + side)];
   for (let y = Math.max(0, top); y < Math.min(height, top + side); y++) {
-    for (let x = Math.max(0, left) + ((((-Math.max(0, left) - y) % 4) + 4) % 4); x < Math.min(width, left + side); x += 4) {
-      out[y * width + x] = hatch;
-    }
+    for (let x = x0 + ((4 - ((x0 + y) % 4)) % 4); x < x1; x += 4) out[y * width + x] = hatch;
   }
 }
 
