@@ -127,14 +127,23 @@ func (i Inventory) Err() error {
 // MissingRanks returns the ranks of a mesh of the Inventory on silent hosts, and those hosts.
 func (i Inventory) MissingRanks(p ProcMesh) (ranks []int, hosts []HostState) {
 	p = current(p)
+	silent := map[subjects.HostID]HostState{}
+	for _, h := range i.Silent() {
+		silent[h.ID] = h
+	}
+	if len(silent) == 0 {
+		return nil, nil
+	}
+	named := map[subjects.HostID]bool{}
 	for view, base := range p.region.Ranks() {
-		at := slices.IndexFunc(i.Hosts, func(h HostState) bool { return h.ID == p.shareHost(base/p.desc.PerHost) })
-		if at < 0 || i.Hosts[at].State == agent.HostAlive {
+		h, lacks := silent[p.shareHost(base/p.desc.PerHost)]
+		if !lacks {
 			continue
 		}
 		ranks = append(ranks, view)
-		if !slices.ContainsFunc(hosts, func(h HostState) bool { return h.ID == i.Hosts[at].ID }) {
-			hosts = append(hosts, i.Hosts[at])
+		if !named[h.ID] {
+			named[h.ID] = true
+			hosts = append(hosts, h)
 		}
 	}
 	return ranks, hosts
@@ -173,8 +182,10 @@ func (n *Net) Inventory(ctx context.Context) (Inventory, error) {
 	}
 	silent := silentHosts{}
 	var ids []subjects.HostID
+	answered := map[subjects.HostID]bool{}
 	for _, info := range infos {
 		ids = append(ids, info.ID)
+		answered[info.ID] = true
 		i.Hosts = append(i.Hosts, HostState{HostInfo: info, State: agent.HostAlive})
 	}
 	for id, err := range failed {
@@ -187,7 +198,7 @@ func (n *Net) Inventory(ctx context.Context) (Inventory, error) {
 	}
 	slices.SortFunc(i.Unconfirmed, subjects.HostID.Compare)
 	for _, k := range known.Hosts {
-		if !slices.Contains(ids, k.ID) {
+		if !answered[k.ID] {
 			silent.add(HostState{
 				HostInfo: agent.HostInfo{ID: k.ID}, State: k.State, Reason: k.Reason, Silence: k.Silence,
 			})

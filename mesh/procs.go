@@ -290,6 +290,9 @@ func (p ProcMesh) shareHost(at int) subjects.HostID { return p.rankHost(at * p.d
 
 // rankHost is shareHost of one rank of the mesh, which may have moved alone.
 func (p ProcMesh) rankHost(base int) subjects.HostID {
+	if p.net == nil {
+		return p.desc.Hosts[base/p.desc.PerHost] // as its text has it
+	}
 	resolveHolders(p)
 	if e, ok := p.net.proc.Members().Successor(p.desc.ProcID(base, 0)); ok {
 		if h, err := subjects.ParseHostID(e.Host); err == nil {
@@ -328,12 +331,22 @@ func (p ProcMesh) Profile(ctx context.Context, r agent.ProfileRequest) (shape.Va
 // answer and comes with what the others know.
 func (p ProcMesh) Casts(ctx context.Context) (agent.Casts, error) {
 	p = resolved(p)
+	return p.castsKnownTo(ctx, agentsOf(p))
+}
+
+// CastsKnownTo is Casts with questions to the procs of some ranks alone.
+func (p ProcMesh) CastsKnownTo(ctx context.Context, ranks shape.Selection) (agent.Casts, error) {
+	p = resolved(p)
+	return p.castsKnownTo(ctx, cast.Select(agentsOf(p), ranks))
+}
+
+func (p ProcMesh) castsKnownTo(ctx context.Context, agents cast.Mesh[agent.Agent]) (agent.Casts, error) {
 	if err := p.Err(); err != nil {
 		return agent.Casts{}, err
 	}
 	ctx, cancel := withTimeout(ctx, config.ActorQueryTimeout.Get(p.net.config))
 	defer cancel()
-	running, err := cast.Reduce(ctx, agentsOf(p), agent.GetCasts, agent.CastsRequest{}, agent.MergeCasts)
+	running, err := cast.Reduce(ctx, agents, agent.GetCasts, agent.CastsRequest{}, agent.MergeCasts)
 	if len(running.Casts) == 0 {
 		return running, err
 	}
@@ -341,7 +354,7 @@ func (p ProcMesh) Casts(ctx context.Context) (agent.Casts, error) {
 	for _, c := range running.Casts {
 		named.Named = append(named.Named, c.ID)
 	}
-	parts, err := cast.Reduce(ctx, agentsOf(p), agent.GetCasts, named, agent.MergeCasts)
+	parts, err := cast.Reduce(ctx, agents, agent.GetCasts, named, agent.MergeCasts)
 	parts.Casts = slices.DeleteFunc(parts.Casts, func(c agent.RunningCast) bool {
 		return !slices.Contains(named.Named, c.ID) || c.Waiting.IsEmpty() // it came later, or is over
 	})

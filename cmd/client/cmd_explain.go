@@ -87,8 +87,11 @@ func showExplanation(out *output.Printer, x inspect.Explanation) error {
 		if len(part.lines) > 0 {
 			lines = append(lines, out.Println(0, part.name))
 		}
-		for _, line := range part.lines {
+		for _, line := range part.lines[:min(len(part.lines), inspect.MaxReasons)] {
 			show(line)
+		}
+		if more := len(part.lines) - inspect.MaxReasons; more > 0 {
+			show(fmt.Sprintf("and %d more; --output json has all", more))
 		}
 	}
 	return errors.Join(lines...)

@@ -71,8 +71,17 @@ func runInspect(
 	}
 }
 
-// maxRuns bounds the statuses shown to people.
+// maxRuns bounds the rows of a table in the state of a mesh.
 const maxRuns = 20
+
+// firstRecords prints a table of at most maxRuns records, and counts the others.
+func firstRecords[T any](out *output.Printer, all []T, columns []string, row func(T) []string) error {
+	err := output.Records(out, all[:min(len(all), maxRuns)], columns, row)
+	if more := len(all) - maxRuns; more > 0 {
+		fmt.Fprintf(out.Stdout, "and %d more; --output json has all\n", more)
+	}
+	return err
+}
 
 func showMesh(out *output.Printer, v inspect.View) error {
 	if written, err := out.WriteDocument(v); written {
@@ -89,7 +98,7 @@ func showMesh(out *output.Printer, v inspect.View) error {
 	}
 	if trouble := v.UnhealthyHosts(); len(trouble) > 0 {
 		fmt.Fprintln(out.Stdout)
-		err := output.Records(out, trouble, []string{"host", "state", "reason"}, func(h inspect.Host) []string {
+		err := firstRecords(out, trouble, []string{"host", "state", "reason"}, func(h inspect.Host) []string {
 			return []string{text.HostLabel(h.ID), out.PaintHostState(h.State), text.Reason(h.Reason)}
 		})
 		if err != nil {
@@ -161,17 +170,13 @@ func formatLease(d time.Duration) string {
 // showRuns prints a table of equal ranks.
 func showRuns(out *output.Printer, what string, runs []inspect.StatusRun) error {
 	fmt.Fprintln(out.Stdout)
-	err := output.Records(out, runs[:min(len(runs), maxRuns)], []string{what, "n", "status", "reason"},
+	return firstRecords(out, runs, []string{what, "n", "status", "reason"},
 		func(r inspect.StatusRun) []string {
 			return []string{
 				"[" + text.Shorten(r.Region, 60) + "]", strconv.Itoa(r.Ranks), out.PaintStatus(r.Status),
 				text.Reason(r.Reason),
 			}
 		})
-	if more := len(runs) - maxRuns; more > 0 {
-		fmt.Fprintf(out.Stdout, "and %d more; --output json has all\n", more)
-	}
-	return err
 }
 
 func showRestartedRanks(out *output.Printer, later []inspect.RestartedRank) error {
@@ -179,7 +184,7 @@ func showRestartedRanks(out *output.Printer, later []inspect.RestartedRank) erro
 		return nil
 	}
 	fmt.Fprintln(out.Stdout)
-	return output.Records(out, later, []string{"rank", "gen", "host", "restarts", "now", "reason"},
+	return firstRecords(out, later, []string{"rank", "gen", "host", "restarts", "now", "reason"},
 		func(l inspect.RestartedRank) []string {
 			return []string{
 				"[" + l.Point + "]", strconv.Itoa(l.Gen), text.HostLabel(l.Host), strconv.Itoa(l.Restarts), cmp.Or(

@@ -19,6 +19,7 @@ import (
 const (
 	maxEqualRows    = 16
 	maxEqualReasons = 2
+	maxRegion       = 60 // of ranks in a cell, which makes its column as wide
 )
 
 // rankRow is a row for one rank, or for several with the same end.
@@ -57,7 +58,8 @@ func showRanks(out *output.Printer, ranks []inspect.Proc) error {
 			host = text.Pluralize(r.hosts, "host")
 		}
 		return []string{
-			r.Mesh, rank, r.region, host, text.OrDash(formatPID(r.PID)), age, cpu, text.Size(r.Memory),
+			r.Mesh, rank, text.Shorten(r.region, maxRegion), host, text.OrDash(formatPID(r.PID)), age, cpu,
+			text.Size(r.Memory),
 			out.PaintStatus(r.Status), exit, text.Reason(r.Note()),
 		}
 	})

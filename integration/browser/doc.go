@@ -8,7 +8,7 @@
 //     is cut off or needs sideways scrolling, and axe-core finds nothing.
 //   - BRW-2 (keyboard): Each action of the page works without a mouse.
 //   - BRW-3 (trouble): A mesh that ends, a host that dies, a lost bus and an ended server each show
-//     as such. The last picture stays, with its age.
+//     as such, and so do values that are not known. The last picture stays, with its age.
 //
 // # Details
 //

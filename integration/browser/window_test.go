@@ -157,7 +157,7 @@ func (w *window) cell(point string) (x, y float64) {
 			for (let x = box.left; x < box.right; x += 4) {
 				canvas.dispatchEvent(new PointerEvent('pointermove', { clientX: x, clientY: y, bubbles: true }));
 				if (document.querySelector('.tip strong')?.textContent === %q && !document.querySelector('.tip').hidden)
-					return [x + 3, y + 3];
+					return [x, y];
 			}
 		}
 		return [];

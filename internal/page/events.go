@@ -38,8 +38,8 @@ type eventLine struct {
 
 // feed shows snapshots and events on a stream, first the past failures, until show has shown the
 // last snapshot.
-func (p *Page) feed(s *stream, id string, show func(snapshot) (over bool)) error {
-	r, end := p.sampler.read(id)
+func (p *Page) feed(s *stream, of interest, show func(snapshot) (over bool)) error {
+	r, end := p.sampler.read(of)
 	defer end()
 	ctx, cancel := context.WithCancel(s.ctx)
 	var asking sync.WaitGroup
@@ -54,7 +54,7 @@ func (p *Page) feed(s *stream, id string, show func(snapshot) (over bool)) error
 		case now := <-r.snapshots:
 			if !asked && now.err == nil {
 				asked = true
-				asking.Go(func() { past <- p.pastFailures(ctx, now.inventory, id) })
+				asking.Go(func() { past <- p.pastFailures(ctx, now.inventory, of.mesh) })
 			}
 			if show(now) {
 				return nil
@@ -101,10 +101,6 @@ func (p *Page) newEventRecord(e actor.Event) eventRecord {
 
 // extent returns the extent of a mesh, if the last sample knows it.
 func (p *Page) extent(id string) (base shape.Extent, known bool) {
-	for _, m := range p.sampler.latest().meshes {
-		if m.Mesh == id {
-			return base, base.UnmarshalText([]byte(m.Extent)) == nil
-		}
-	}
-	return base, false
+	base, known = p.sampler.latest().Extents[id]
+	return base, known
 }

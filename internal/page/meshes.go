@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"reflect"
@@ -14,6 +15,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/inspect"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // meshHeader is the first line of GET /api/meshes/ID, and comes again when it has changed.
@@ -25,36 +27,46 @@ type meshHeader struct {
 
 // meshInfo is a mesh without its ranks.
 type meshInfo struct {
-	ID          string         `json:"id"`
-	Label       string         `json:"label"`
-	Name        string         `json:"name"` // in commands: the label, if no other live mesh has it
-	Kind        string         `json:"kind"` // mesh or world
-	Labels      []string       `json:"labels"`
-	Sizes       []int          `json:"sizes"`
-	Phase       string         `json:"phase"`
-	Answer      string         `json:"answer"`
-	Causes      []string       `json:"causes"`
-	Next        []string       `json:"next"`
-	Suggestions []string       `json:"suggestions"`
-	Hosts       []inspect.Host `json:"hosts"`
-	Owner       inspect.Owner  `json:"owner"`
+	ID          string        `json:"id"`
+	Label       string        `json:"label"`
+	Name        string        `json:"name"` // in commands: the label, if no other live mesh has it
+	Kind        string        `json:"kind"` // mesh or world
+	Labels      []string      `json:"labels"`
+	Sizes       []int         `json:"sizes"`
+	Phase       string        `json:"phase"`
+	Answer      string        `json:"answer"`
+	Causes      []string      `json:"causes"`
+	Next        []string      `json:"next"`
+	Suggestions []string      `json:"suggestions"`
+	Hosts       int           `json:"hosts"`
+	HostsDown   int           `json:"hosts_down"` // that are not alive
+	Owner       inspect.Owner `json:"owner"`
 }
 
-// column is a value of each rank: one byte, round(8·log2(1+v)), but for the status.
+// column is a value of each rank: one byte, but for the status that of logByte.
 type column struct {
 	Name string `json:"name"`
 	Unit string `json:"unit,omitempty"`
 	of   func(inspect.ProcCounters) float64
 }
 
-// columns returns what a frame has of each rank.
+// columns returns what a frame has of each rank. A rank that was not asked for its messages, or did
+// not answer, has values that are not numbers.
 func columns() []column {
+	said := func(p inspect.ProcCounters, v float64) float64 {
+		if p.Unasked || p.Silent {
+			return math.NaN()
+		}
+		return v
+	}
 	return []column{
 		{Name: "status"},
-		{"queued", "messages", func(p inspect.ProcCounters) float64 { return float64(p.Queued) }},
-		{"latency", "µs", func(p inspect.ProcCounters) float64 { return float64(p.Latency.Microseconds()) }},
+		{"queued", "messages", func(p inspect.ProcCounters) float64 { return said(p, float64(p.Queued)) }},
+		{"latency", "µs", func(p inspect.ProcCounters) float64 {
+			return said(p, float64(p.Latency.Microseconds()))
+		}},
 		{"restarts", "", func(p inspect.ProcCounters) float64 { return float64(p.Gen) }},
-		{"rate", "messages/s", func(p inspect.ProcCounters) float64 { return p.Rate }},
+		{"rate", "messages/s", func(p inspect.ProcCounters) float64 { return said(p, p.Rate) }},
 		{"cpu", "%", func(p inspect.ProcCounters) float64 { return p.CPU }},
 		{"memory", "MiB", func(p inspect.ProcCounters) float64 { return float64(p.Memory) / (1 << 20) }},
 	}
@@ -90,12 +102,15 @@ func encodeRanks(procs []inspect.ProcCounters, id string, ranks int) []byte {
 	return frame
 }
 
-// logByte returns round(8·log2(1+v)), 255 at most.
+// unknownByte is the byte of a value that is not known.
+const unknownByte = math.MaxUint8
+
+// logByte returns round(8·log2(1+v)), 254 at most, and unknownByte for what is not a number.
 func logByte(v float64) byte {
-	if !(v > 0) { // also not a number
-		return 0
+	if math.IsNaN(v) {
+		return unknownByte
 	}
-	return byte(min(math.Round(8*math.Log2(1+v)), math.MaxUint8))
+	return byte(min(math.Round(8*math.Log2(1+max(v, 0))), unknownByte-1))
 }
 
 // headerInterval is the time between two looks at owner, hosts and actors of a watched mesh,
@@ -113,18 +128,19 @@ type meshReport struct {
 	castErr error  // why there are none
 }
 
-// report asks the procs of a mesh for casts, and if wanted all parties for its header.
+// report asks the procs of the wanted ranks of a mesh for casts, or all with nil, and if due all
+// parties for its header.
 func report(ctx context.Context, conn *mesh.Net, inv mesh.Inventory, id string, last meshReport,
-	wantHeader bool) meshReport {
+	headerDue bool, wanted func(rank int) bool) meshReport {
 	now := meshReport{header: last.header, asked: last.asked, err: last.err, casts: []inspect.Cast{}}
 	var asking sync.WaitGroup
 	m, alive := liveMesh(inv, id)
 	if alive {
-		asking.Go(func() { now.casts, now.silent, now.more, now.castErr = inspect.Casts(ctx, m) })
+		asking.Go(func() { now.casts, now.silent, now.more, now.castErr = inspect.Casts(ctx, m, wanted) })
 	}
-	if wantHeader || !alive {
+	if headerDue || !alive {
 		now.asked = time.Now()
-		header, err := describe(ctx, conn, inv, id)
+		header, err := describe(ctx, conn, inv, id, wanted)
 		now.err = err
 		if err == nil {
 			now.header = header
@@ -153,6 +169,7 @@ type frameLine struct {
 	MoreCasts    int            `json:"more_casts,omitempty"`
 	CastsSilent  string         `json:"casts_silent,omitempty"`  // region of procs that tell of none
 	CastsMissing string         `json:"casts_missing,omitempty"` // why there are none
+	Part         *part          `json:"part,omitempty"`          // that was asked, of a large mesh
 	Missing      string         `json:"missing,omitempty"`       // why the header is older
 	Error        string         `json:"error,omitempty"`         // of the last sample; the rest is older
 }
@@ -166,28 +183,43 @@ func (p *Page) serveMesh(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	now := p.sampler.latest()
-	if now.err != nil || len(now.inventory.Hosts) == 0 {
+	m, alive := liveMesh(now.inventory, id)
+	if now.err != nil || !alive {
 		now.inventory, err = conn.Inventory(ctx)
 		if err != nil {
 			return err
 		}
+		m, alive = liveMesh(now.inventory, id)
 	}
-	first, err := describe(ctx, conn, now.inventory, id)
+	region := r.FormValue("region")
+	if alive && region != "" {
+		if _, err := shape.Select(m.Procs.Extent(), region); err != nil {
+			return badRequest("%w", err)
+		}
+	}
+	var wanted func(rank int) bool
+	if limits := (inspect.Sampler{MaxAsked: p.maxAsked}); limits.Partial(now.inventory) {
+		wanted = func(int) bool { return false } // the next sample asks some
+	}
+	first, err := describe(ctx, conn, now.inventory, id, wanted)
 	if err != nil {
 		return err
 	}
 	return p.serveStream(w, r, func(s *stream) error {
 		f := meshFeed{stream: s, header: first}
 		s.send(first)
-		return p.feed(s, first.Mesh.ID, f.show)
+		return p.feed(s, interest{first.Mesh.ID, region}, f.show)
 	})
 }
 
-// describe asks for a mesh; the Inventory need not have it.
-func describe(ctx context.Context, conn *mesh.Net, inv mesh.Inventory, id string) (h meshHeader, err error) {
+// describe asks for a mesh, and of its procs those of the wanted ranks, or all with nil. The
+// Inventory need not have an ended mesh.
+func describe(
+	ctx context.Context, conn *mesh.Net, inv mesh.Inventory, id string, wanted func(rank int) bool,
+) (h meshHeader, err error) {
 	var v inspect.View
 	if m, alive := liveMesh(inv, id); alive {
-		v, err = inspect.MeshOf(ctx, conn, inv, m)
+		v, err = inspect.MeshOf(ctx, conn, inv, m, wanted)
 	} else {
 		v, _, err = inspect.Mesh(ctx, conn, id)
 	}
@@ -199,8 +231,9 @@ func describe(ctx context.Context, conn *mesh.Net, inv mesh.Inventory, id string
 		Statuses: statuses(), Columns: columns(),
 		Mesh: meshInfo{
 			ID: v.Mesh, Label: v.Label, Name: v.Mesh, Kind: "mesh", Labels: []string{}, Sizes: []int{},
-			Phase: v.Phase, Answer: x.Answer, Causes: []string{}, Next: x.Next, Suggestions: x.Suggestions,
-			Hosts: v.Hosts, Owner: v.Owner,
+			Phase: v.Phase, Answer: x.Answer, Next: firstLines(x.Next),
+			Suggestions: firstLines(x.Suggestions),
+			Hosts:       len(v.Hosts), HostsDown: len(v.UnhealthyHosts()), Owner: v.Owner,
 		},
 	}
 	for _, d := range v.Shape.Dims() {
@@ -210,13 +243,24 @@ func describe(ctx context.Context, conn *mesh.Net, inv mesh.Inventory, id string
 	if v.World != nil {
 		h.Mesh.Kind = "world"
 	}
-	for _, c := range x.Causes {
-		h.Mesh.Causes = append(h.Mesh.Causes, c.String())
+	causes := make([]string, len(x.Causes))
+	for i, c := range x.Causes {
+		causes[i] = c.String()
 	}
+	h.Mesh.Causes = firstLines(causes)
 	if m, err := inv.Lookup(v.Label); err == nil && m.ID().String() == v.Mesh {
 		h.Mesh.Name = v.Label
 	}
 	return h, nil
+}
+
+// firstLines bounds lines for people.
+func firstLines(all []string) []string {
+	if len(all) <= inspect.MaxReasons {
+		return all
+	}
+	more := fmt.Sprintf("and %d more", len(all)-inspect.MaxReasons)
+	return append(slices.Clone(all[:inspect.MaxReasons]), more)
 }
 
 // meshFeed is the stream of one mesh.
@@ -256,8 +300,13 @@ func (f *meshFeed) frame(now snapshot, r meshReport) frameLine {
 		ranks *= n
 	}
 	frame := encodeRanks(now.Procs, f.header.Mesh.ID, ranks)
+	var asked *part
+	if of, is := now.parts[f.header.Mesh.ID]; is && of.Asked < of.Live {
+		asked = &of
+	}
 	return frameLine{
-		At: now.At, Ranks: base64.StdEncoding.EncodeToString(frame), Casts: r.casts, MoreCasts: r.more,
+		Part: asked,
+		At:   now.At, Ranks: base64.StdEncoding.EncodeToString(frame), Casts: r.casts, MoreCasts: r.more,
 		CastsSilent: r.silent, CastsMissing: errorText(r.castErr), Missing: errorText(r.err),
 		Error: errorText(now.err),
 	}

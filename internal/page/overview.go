@@ -3,7 +3,6 @@ package page
 import (
 	"context"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -15,14 +14,24 @@ import (
 
 // overview is a line of GET /api/overview.
 type overview struct {
-	At      time.Time              `json:"at"`
-	Hosts   []inspect.HostCounters `json:"hosts"`
-	Meshes  []inspect.MeshSummary  `json:"meshes"`
-	Leader  string                 `json:"leader,omitempty"` // address of the system controller
-	Worlds  []worldRow             `json:"worlds"`
-	Missing string                 `json:"missing,omitempty"`
-	Error   string                 `json:"error,omitempty"` // of the last sample; the rest is older
+	At      time.Time                  `json:"at"`
+	Hosts   rows[inspect.HostCounters] `json:"hosts"`
+	Meshes  rows[meshRow]              `json:"meshes"`
+	Ranks   int                        `json:"ranks"`            // of all meshes
+	Leader  string                     `json:"leader,omitempty"` // address of the system controller
+	Worlds  rows[worldRow]             `json:"worlds"`
+	Missing string                     `json:"missing,omitempty"`
+	Error   string                     `json:"error,omitempty"` // of the last sample; the rest is older
 }
+
+// meshRow is a mesh with the labels of its first hosts.
+type meshRow struct {
+	inspect.MeshSummary
+	HostCount int `json:"host_count"`
+}
+
+// maxHostLabels bounds the hosts that a row names.
+const maxHostLabels = 3
 
 // worldRow is a world as the system controller knows it.
 type worldRow struct {
@@ -30,6 +39,8 @@ type worldRow struct {
 	Phase string `json:"phase"`
 	Cause string `json:"cause,omitempty"`
 }
+
+func (w worldRow) isWell() bool { return w.Phase == string(system.StatusLive) }
 
 // askWorlds asks the system controller; without an answer there are none.
 func askWorlds(ctx context.Context, controller actor.Ref[*system.Controller]) (rows []worldRow) {
@@ -48,17 +59,26 @@ func askWorlds(ctx context.Context, controller actor.Ref[*system.Controller]) (r
 	return rows
 }
 
-// withHostLabels names hosts as people do.
-func withHostLabels(meshes []inspect.MeshSummary) []inspect.MeshSummary {
-	out := slices.Clone(meshes)
-	for i := range out {
-		labels := make([]string, len(out[i].Hosts))
-		for at, id := range out[i].Hosts {
-			labels[at] = text.HostLabel(id)
+// withHostLabels names some hosts of each mesh as people do.
+func withHostLabels(meshes rows[inspect.MeshSummary]) rows[meshRow] {
+	out := rows[meshRow]{Shown: []meshRow{}, Count: meshes.Count, Trouble: meshes.Trouble}
+	for _, m := range meshes.Shown {
+		row := meshRow{m, len(m.Hosts)}
+		row.Hosts = nil
+		for _, id := range m.Hosts[:min(len(m.Hosts), maxHostLabels)] {
+			row.Hosts = append(row.Hosts, text.HostLabel(id))
 		}
-		out[i].Hosts = labels
+		out.Shown = append(out.Shown, row)
 	}
 	return out
+}
+
+// rankCount is the number of ranks of the live meshes of a sample.
+func rankCount(l inspect.Sample) (n int) {
+	for _, e := range l.Extents {
+		n += e.NumRanks()
+	}
+	return n
 }
 
 func (p *Page) servePage(w http.ResponseWriter, _ *http.Request) error {
@@ -67,9 +87,10 @@ func (p *Page) servePage(w http.ResponseWriter, _ *http.Request) error {
 
 func (p *Page) serveOverview(w http.ResponseWriter, r *http.Request) error {
 	return p.serveStream(w, r, func(s *stream) error {
-		return p.feed(s, "", func(now snapshot) (over bool) {
+		return p.feed(s, interest{}, func(now snapshot) (over bool) {
 			s.send(overview{
-				At: now.At, Hosts: now.Hosts, Meshes: withHostLabels(now.meshes), Leader: now.leader, Worlds: now.worlds,
+				At: now.At, Hosts: now.hosts, Meshes: withHostLabels(now.meshes),
+				Ranks: rankCount(now.Sample), Leader: now.leader, Worlds: now.worlds,
 				Missing: errorText(now.Missing), Error: errorText(now.err),
 			})
 			return false

@@ -33,6 +33,8 @@ type Page struct {
 	cancel  context.CancelFunc
 	sampler sampler
 
+	maxAsked int // procs that a sample asks
+
 	mu       sync.Mutex
 	requests sync.WaitGroup // for data
 	streams  int            // among them
@@ -51,9 +53,10 @@ func Open(o Options) (*Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Page{Options: o, mux: http.NewServeMux()}
+	p := &Page{Options: o, mux: http.NewServeMux(), maxAsked: maxAsked}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.sampler.page = p
+	p.sampler.wishes = make(chan struct{}, 1)
 	p.mux.Handle("GET /", http.FileServerFS(assets))
 	for pattern, serve := range map[string]func(http.ResponseWriter, *http.Request) error{
 		"GET /api/page":                       p.servePage,

@@ -204,7 +204,7 @@ func TestPage_showsHostsMeshesAndRanks_PAGE2(t *testing.T) {
 	procs := spawn(t, c)
 	id := procs.ID().String()
 	end := lines(s, "/api/overview", func(o overview) bool {
-		return len(o.Hosts) == 2 && len(o.Meshes) == 1 && o.Meshes[0].Running == 4
+		return o.Hosts.Count == 2 && o.Meshes.Count == 1 && o.Meshes.Shown[0].Running == 4 && o.Ranks == 4
 	})
 	require.EqualValues(t, 1, s.connected.Load())
 	end()
@@ -433,16 +433,16 @@ func TestEncodeRanks_putsEachRankInItsPlace(t *testing.T) {
 	t.Parallel()
 	frame := encodeRanks([]inspect.ProcCounters{
 		{Mesh: "m", Rank: 1, Status: "running", Counters: inspect.Counters{Queued: 1, Memory: 3 << 20}},
-		{Mesh: "m", Rank: 2, Status: "running", Silent: true},
+		{Mesh: "m", Rank: 2, Status: "running", Silent: true, Counters: inspect.Counters{Memory: 3 << 20}},
 		{Mesh: "m", Rank: 3, Status: "failed"},
 		{Mesh: "other", Rank: 0, Status: "failed"},
 	}, "m", 3)
 	require.Len(t, frame, 3*len(columns()))
 	names := []string{statuses()[frame[0]], statuses()[frame[1]], statuses()[frame[2]]}
 	require.Equal(t, []string{"unknown", "running", "silent"}, names)
-	require.Equal(t, []byte{0, 8, 0}, frame[3:6], "8·log2(1+1)")
-	require.Equal(t, []byte{0, 16, 0}, frame[18:21], "8·log2(1+3)")
-	require.EqualValues(t, 255, logByte(1e300))
+	require.Equal(t, []byte{0, 8, unknownByte}, frame[3:6], "8·log2(1+1), and no answer")
+	require.Equal(t, []byte{0, 16, 16}, frame[18:21], "8·log2(1+3), from the hosts")
+	require.EqualValues(t, unknownByte-1, logByte(1e300))
 	require.Zero(t, logByte(-1))
 }
 

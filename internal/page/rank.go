@@ -5,13 +5,14 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
 // rankInfo is the answer to GET /api/meshes/ID/ranks/N.
 type rankInfo struct {
 	inspect.RankDetail
-	CPU     float64 `json:"cpu"` // percent of one CPU
+	CPU     float64 `json:"cpu"` // percent of one CPU, of the last sample
 	Queued  int     `json:"queued"`
 	Handled uint64  `json:"handled"`
 	Busy    string  `json:"busy,omitempty"` // an actor and the endpoint of its running handler
@@ -36,10 +37,14 @@ func (p *Page) serveRank(w http.ResponseWriter, r *http.Request) error {
 	for _, c := range p.sampler.latest().Procs {
 		if c.Mesh == m.ID().String() && c.Rank == rank && c.Gen == out.Generation {
 			out.CPU = c.CPU
-			out.Queued = c.Queued
-			out.Handled = c.Handled
-			out.Busy = c.Busy
 			out.Memory = c.Memory
+		}
+	}
+	for _, a := range detail.Actors {
+		out.Queued += a.Queued
+		out.Handled += a.Handled
+		if out.Busy == "" && a.Current != "" {
+			out.Busy = text.Label(a.Actor) + "." + a.Current
 		}
 	}
 	return writeJSON(w, out)

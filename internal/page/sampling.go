@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/inspect"
 	"github.com/castnet-io/castnet/system"
@@ -24,11 +25,13 @@ const (
 type snapshot struct {
 	inspect.Sample
 	inventory mesh.Inventory // of the sample
-	meshes    []inspect.MeshSummary
+	hosts     rows[inspect.HostCounters]
+	meshes    rows[inspect.MeshSummary]
 	reports   map[string]meshReport // of the meshes that somebody watches, by ID
 	leader    string                // address of the system controller; "": none
-	worlds    []worldRow
-	err       error // of the last sample; the rest is older
+	worlds    rows[worldRow]
+	parts     map[string]part // by mesh, of a partial sample
+	err       error           // of the last sample; the rest is older
 }
 
 // sampler samples the castnet while it has readers (PAGE-2). They share each question.
@@ -39,11 +42,18 @@ type sampler struct {
 	last    *snapshot
 	cancel  context.CancelFunc // of the loop; nil: it does not run
 	loops   sync.WaitGroup
+	wishes  chan struct{} // a reader has come: sample soon
+}
+
+// interest is what a reader shows.
+type interest struct {
+	mesh   string // whose events and report it shows; "": the overview, and events of all
+	region string // of the mesh, under inspection; "": none
 }
 
 // reader is a stream that shows snapshots and events.
 type reader struct {
-	mesh      string        // whose events and report it shows; "": events of all
+	interest
 	snapshots chan snapshot // the newest one
 	events    chan actor.Event
 	lost      int // events that came faster than they were read; guarded by sampler.mu
@@ -53,16 +63,20 @@ type reader struct {
 const eventBuffer = 1024
 
 // read makes a reader, until end is called.
-func (s *sampler) read(mesh string) (r *reader, end func()) {
+func (s *sampler) read(of interest) (r *reader, end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r = &reader{mesh: mesh, snapshots: make(chan snapshot, 1), events: make(chan actor.Event, eventBuffer)}
+	r = &reader{interest: of, snapshots: make(chan snapshot, 1), events: make(chan actor.Event, eventBuffer)}
 	if s.readers == nil {
 		s.readers = map[*reader]struct{}{}
 	}
 	s.readers[r] = struct{}{}
 	if s.last != nil {
 		r.snapshots <- *s.last
+	}
+	select {
+	case s.wishes <- struct{}{}:
+	default: // the loop knows already
 	}
 	if s.cancel == nil {
 		ctx, cancel := context.WithCancel(s.page.ctx)
@@ -114,23 +128,26 @@ func (s *sampler) runOn(ctx context.Context, conn *mesh.Net) error {
 	}
 	defer watch.Close()
 	s.loops.Go(func() { watchHosts(ctx, conn, watch) })
-	t := sampling{
-		Sampler: inspect.Sampler{Net: conn, Timeout: sampleTimeout, Ended: true}, changed: map[string]bool{},
-	}
+	t := newSampling(conn, s.page.maxAsked)
 	taken := make(chan snapshot, 1)
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	var began time.Time
 	var took time.Duration // by the last sample; 0: one runs
-	kicked := false        // an event came since it began
+	kicked := false        // an event or a reader came since it began
+	kick := func() {
+		if !kicked && took > 0 {
+			pause.Reset(max(0, took+pauseAfter(took, true)-time.Since(began)))
+		}
+		kicked = true
+	}
 	for {
 		select {
 		case e := <-watch.Events:
-			s.note(ctx, &t, drain(watch.Events, e), int(watch.Lost.Swap(0)))
-			if !kicked && took > 0 {
-				pause.Reset(max(0, took+pauseAfter(took, true)-time.Since(began)))
-			}
-			kicked = true
+			s.note(ctx, t, drain(watch.Events, e), int(watch.Lost.Swap(0)))
+			kick()
+		case <-s.wishes:
+			kick()
 		case now := <-taken:
 			s.publish(ctx, now.withEndsOf(s.latest()))
 			took = time.Since(began)
@@ -143,8 +160,9 @@ func (s *sampler) runOn(ctx context.Context, conn *mesh.Net) error {
 			took = 0
 			kicked = false
 			last := s.latest()
-			due := t.due(s.watched(), last)
-			s.loops.Go(func() { taken <- t.take(ctx, last, due) })
+			watched := s.watched()
+			due := t.due(watched, last)
+			s.loops.Go(func() { taken <- t.take(ctx, last, watched, due) })
 		case <-ctx.Done():
 			return nil
 		}
@@ -152,7 +170,7 @@ func (s *sampler) runOn(ctx context.Context, conn *mesh.Net) error {
 }
 
 // pauseAfter is the time between two samples: four times what the last one took (PAGE-3), and
-// seldom less than a second. After an event it is shorter.
+// seldom less than a second. After an event, and for a new reader, it is shorter.
 func pauseAfter(took time.Duration, kicked bool) time.Duration {
 	least := sampleInterval
 	if kicked {
@@ -178,22 +196,43 @@ func watchHosts(ctx context.Context, conn *mesh.Net, watch *inspect.EventWatch) 
 type sampling struct {
 	inspect.Sampler
 	changed map[string]bool // meshes with events since their report began
+
+	first, others turn // among the ranks under inspection, and among the others
+	chosen        choice
+	answers       map[string]map[int]answer // of watched meshes, by rank
+	asked         time.Time                 // the time of the last partial sample
+}
+
+func newSampling(conn *mesh.Net, maxAsked int) *sampling {
+	t := &sampling{changed: map[string]bool{}}
+	t.Sampler = inspect.Sampler{
+		Net: conn, Timeout: sampleTimeout, Ended: true, MaxAsked: maxAsked,
+		Wanted:     func(mesh string, rank int) bool { return t.chosen.ranks[rankKey{mesh, rank}] },
+		WantedHost: func(id string) bool { return t.chosen.hosts[id] },
+	}
+	return t
 }
 
 // due chooses the watched meshes whose owner, hosts and actors are to be asked for again; false:
 // its report is new enough.
-func (t *sampling) due(watched []string, last snapshot) map[string]bool {
+func (t *sampling) due(watched []interest, last snapshot) map[string]bool {
 	due := map[string]bool{}
-	for _, id := range watched {
+	for _, w := range watched {
+		id := w.mesh
+		if id == "" {
+			continue
+		}
 		r, known := last.reports[id]
-		due[id] = !known || r.err != nil || t.changed[id] || time.Since(r.asked) >= headerInterval
+		due[id] = due[id] || !known || r.err != nil || t.changed[id] || time.Since(r.asked) >= headerInterval
 		delete(t.changed, id)
 	}
 	return due
 }
 
 // take takes a sample. It asks the hosts for their procs once.
-func (t *sampling) take(ctx context.Context, last snapshot, due map[string]bool) (now snapshot) {
+func (t *sampling) take(
+	ctx context.Context, last snapshot, watched []interest, due map[string]bool,
+) (now snapshot) {
 	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
 	defer cancel()
 	inv, err := t.Net.Inventory(ctx)
@@ -202,26 +241,38 @@ func (t *sampling) take(ctx context.Context, last snapshot, due map[string]bool)
 		return last
 	}
 	now.inventory = inv
+	t.chosen = choice{}
+	partial := t.Partial(inv)
+	if partial {
+		t.chosen = t.choose(inv, watched)
+	}
+	now.worlds = firstRows([]worldRow(nil), worldRow.isWell)
 	now.reports = map[string]meshReport{}
 	var asking sync.WaitGroup
 	var reporting sync.Mutex // guards now.reports
 	for id, ask := range due {
+		var wanted func(rank int) bool
+		if partial {
+			wanted = func(rank int) bool { return t.Wanted(id, rank) }
+		}
 		asking.Go(func() {
-			r := report(ctx, t.Net, inv, id, last.reports[id], ask)
+			r := report(ctx, t.Net, inv, id, last.reports[id], ask, wanted)
 			reporting.Lock()
 			defer reporting.Unlock()
 			now.reports[id] = r
 		})
 	}
 	var unsummed error
-	asking.Go(func() { now.meshes, unsummed = inspect.MeshesOf(ctx, t.Net, inv, false) })
+	asking.Go(func() { now.meshes, unsummed = firstMeshes(ctx, t.Net, inv) })
 	asking.Go(func() {
 		if ref, err := system.Find(ctx, t.Net.Proc()); err == nil {
 			now.leader = ref.ID().String()
-			now.worlds = askWorlds(ctx, ref)
+			now.worlds = firstRows(askWorlds(ctx, ref), worldRow.isWell)
 		}
 	})
 	now.Sample, err = t.SampleOf(ctx, inv)
+	now.hosts = firstRows(now.Hosts, func(h inspect.HostCounters) bool { return h.State == agent.HostAlive })
+	now.parts = t.recall(&now.Sample, watched)
 	asking.Wait()
 	if err == nil {
 		err = unsummed
@@ -233,16 +284,16 @@ func (t *sampling) take(ctx context.Context, last snapshot, due map[string]bool)
 	return now
 }
 
-// watched returns the meshes that readers watch.
-func (s *sampler) watched() (ids []string) {
+// watched returns what readers show, each once.
+func (s *sampler) watched() (all []interest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for r := range s.readers {
-		if r.mesh != "" && !slices.Contains(ids, r.mesh) {
-			ids = append(ids, r.mesh)
+		if !slices.Contains(all, r.interest) {
+			all = append(all, r.interest)
 		}
 	}
-	return ids
+	return all
 }
 
 // drain returns an event and those that wait behind it.

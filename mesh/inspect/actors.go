@@ -7,6 +7,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/mesh"
+	"github.com/castnet-io/castnet/shape"
 )
 
 // Actor is one actor of one rank. Its JSON names are stable.
@@ -27,12 +28,18 @@ type Actor struct {
 // procs without an answer and comes with the records of the others.
 func Actors(ctx context.Context, procs mesh.ProcMesh, all bool) ([]Actor, error) {
 	found, err := procs.Actors(ctx)
+	return actorsIn(found, procs, all, err)
+}
+
+// actorsIn lists the actors in the answers of procs, unless err is more than missing answers.
+func actorsIn(
+	found shape.ValueMesh[[]agent.State], procs mesh.ProcMesh, all bool, err error,
+) (out []Actor, _ error) {
 	if err != nil {
 		if _, partial := errors.AsType[*cast.CoverageError](err); !partial {
 			return nil, err
 		}
 	}
-	var out []Actor
 	for view, states := range found.Values() {
 		for _, s := range states {
 			if s.Actor == nil || !s.Actor.Managed && !all {

@@ -28,12 +28,24 @@ type Cast struct {
 	Silent   string        `json:"silent"`  // those whose process told nothing
 }
 
-// Casts asks the procs of a live mesh for the casts whose replies they fold or gather. silent is
-// the region of procs without an answer; more counts casts that did not fit.
-func Casts(ctx context.Context, m mesh.MeshState) (all []Cast, silent string, more int, err error) {
+// Casts asks the procs of a live mesh for the casts whose replies they fold or gather: those of the
+// wanted ranks, or all with nil. silent is the region of procs without an answer; more counts casts
+// that did not fit.
+func Casts(
+	ctx context.Context, m mesh.MeshState, wanted func(rank int) bool,
+) (all []Cast, silent string, more int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	found, err := m.Procs.Casts(ctx)
+	var found agent.Casts
+	if wanted == nil {
+		found, err = m.Procs.Casts(ctx)
+	} else {
+		some, none := selectLive(m, wanted)
+		if none != nil || some.IsEmpty() {
+			return []Cast{}, "", 0, none
+		}
+		found, err = m.Procs.CastsKnownTo(ctx, some)
+	}
 	if err != nil {
 		partial, partly := errors.AsType[*cast.CoverageError](err)
 		if !partly {
@@ -47,13 +59,14 @@ func Casts(ctx context.Context, m mesh.MeshState) (all []Cast, silent string, mo
 	}
 	all = []Cast{}
 	for _, c := range found.Casts {
-		all = append(all, newCast(m.Procs.Extent(), c, ended))
+		all = append(all, newCast(m.Procs.Extent(), c, ended, wanted))
 	}
 	return all, silent, found.More, nil
 }
 
-// newCast merges what processes know of a cast. Ended ranks have failed.
-func newCast(base shape.Extent, c agent.RunningCast, ended map[int]bool) Cast {
+// newCast merges what processes know of a cast. Ended ranks have failed. With asks, the coverage
+// is that of the ranks that were asked.
+func newCast(base shape.Extent, c agent.RunningCast, ended map[int]bool, asks func(rank int) bool) Cast {
 	out := Cast{
 		ID: c.ID, Actor: text.Label(c.Actor), Endpoint: c.Endpoint, From: c.From, Age: c.Age, Left: c.Left,
 	}
@@ -68,6 +81,10 @@ func newCast(base shape.Extent, c agent.RunningCast, ended map[int]bool) Cast {
 			continue
 		}
 		asked = append(asked, rank)
+		if asks != nil && !asks(rank) {
+			continue
+		}
+		out.Asked++
 		switch {
 		case c.Answered.Contains(view):
 			out.Answered++
@@ -79,8 +96,7 @@ func newCast(base shape.Extent, c agent.RunningCast, ended map[int]bool) Cast {
 			silent = append(silent, rank)
 		}
 	}
-	out.Asked = len(asked)
-	if out.Asked < base.NumRanks() {
+	if len(asked) < base.NumRanks() {
 		out.Region = shape.Describe(base, asked)
 	}
 	out.Waiting = shape.Describe(base, waiting)

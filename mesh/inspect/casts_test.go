@@ -23,10 +23,10 @@ func TestNewCast_hasAFateForEachAskedRank(t *testing.T) {
 		ID: "c", Actor: "trainers", Endpoint: "step", From: "p/0.0/a", Age: time.Second, Left: time.Minute,
 		Region: "host=*,gpu=1:3 | host=1,gpu=0", Asked: 5, Answered: 1, Failed: 2,
 		Waiting: "host=0,gpu=2", Silent: "host=1,gpu=1",
-	}, newCast(base, c, map[int]bool{4: true}))
+	}, newCast(base, c, map[int]bool{4: true}, nil))
 
 	c.Region = base.Region()
 	c.Asked = shape.Ranks{}
-	require.Empty(t, newCast(base, c, nil).Region, "the whole mesh")
-	require.Equal(t, 4, newCast(shape.Of("host", 1).With("gpu", 4), c, nil).Asked, "the mesh has shrunk")
+	require.Empty(t, newCast(base, c, nil, nil).Region, "the whole mesh")
+	require.Equal(t, 4, newCast(shape.Of("host", 1).With("gpu", 4), c, nil, nil).Asked, "the mesh has shrunk")
 }

@@ -171,7 +171,8 @@ func (v View) ownerCauses() []Cause {
 // rankCauses returns the ends of ranks, the earliest first, and then other reasons. Equal ends are
 // one cause.
 func (v View) rankCauses() (out []Cause) {
-	own := slices.DeleteFunc(slices.Clone(v.Failures), v.isCausedByHost)
+	down := v.hostsDown()
+	own := slices.DeleteFunc(slices.Clone(v.Failures), down.caused)
 	for _, g := range GroupRanks(v.Shape, own, func(f Failure) int { return f.Rank }, Failure.describe) {
 		first := g.Items[0]
 		out = append(out, Cause{
@@ -188,7 +189,7 @@ func (v View) rankCauses() (out []Cause) {
 	}
 	for _, r := range v.Statuses {
 		switch {
-		case r.Status == agent.Failed.String(), r.Reason == noHostReason, v.isHostReason(r.Reason):
+		case r.Status == agent.Failed.String(), r.Reason == noHostReason, down.explains(r.Reason):
 			// reported above
 		case r.Status == agent.Running.String() && r.Reason == "":
 		default:
@@ -203,20 +204,31 @@ func (v View) rankCauses() (out []Cause) {
 	return out
 }
 
-// isCausedByHost reports whether a rank failed with its host, a cause of its own.
-func (v View) isCausedByHost(f Failure) bool {
-	return f.ExitCode == nil && f.Signal == 0 && slices.ContainsFunc(v.Hosts, func(h Host) bool {
-		return h.ID == f.Host && h.State != hostAlive &&
-			(strings.HasPrefix(f.Reason, "host "+text.HostLabel(h.ID)+" is ") ||
-				strings.HasPrefix(f.Reason, "host "+h.ID+" is "))
-	})
+// hostNames are names of hosts: their IDs and their labels.
+type hostNames map[string]bool
+
+// hostsDown names the unhealthy hosts.
+func (v View) hostsDown() hostNames {
+	down := hostNames{}
+	for _, h := range v.UnhealthyHosts() {
+		down[h.ID] = true
+		down[text.HostLabel(h.ID)] = true
+	}
+	return down
 }
 
-// isHostReason reports whether a reason names an unhealthy host.
-func (v View) isHostReason(reason string) bool {
-	return slices.ContainsFunc(v.UnhealthyHosts(), func(h Host) bool {
-		return strings.HasPrefix(reason, "its host "+text.HostLabel(h.ID)+" ")
-	})
+// caused reports whether a rank failed with its host, a cause of its own.
+func (down hostNames) caused(f Failure) bool {
+	return f.ExitCode == nil && f.Signal == 0 && down[f.Host] &&
+		(strings.HasPrefix(f.Reason, "host "+text.HostLabel(f.Host)+" is ") ||
+			strings.HasPrefix(f.Reason, "host "+f.Host+" is "))
+}
+
+// explains reports whether a reason names an unhealthy host.
+func (down hostNames) explains(reason string) bool {
+	rest, isOfHost := strings.CutPrefix(reason, "its host ")
+	name, _, _ := strings.Cut(rest, " ")
+	return isOfHost && down[name]
 }
 
 // describe formats the end of a rank in one line.
@@ -338,8 +350,9 @@ const startAgain = "start it again: a mesh that has ended does not come back"
 func (v View) suggestions() (out []string) {
 	if len(v.Failures) > 0 {
 		var ranks []int
+		down := v.hostsDown()
 		for _, f := range v.Failures {
-			if !v.isCausedByHost(f) {
+			if !down.caused(f) {
 				ranks = append(ranks, f.Rank)
 			}
 		}

@@ -20,9 +20,14 @@ func (l Sample) Waited() time.Duration {
 	return 0
 }
 
+// Partial reports whether a sample of an Inventory is partial.
+func (t *Sampler) Partial(inv mesh.Inventory) bool {
+	return t.MaxAsked > 0 && t.countLive(inv) > t.MaxAsked
+}
+
 // countLive returns the number of live procs of a sample.
-func (t *Sampler) countLive(meshes []mesh.MeshState) (n int) {
-	for _, m := range meshes {
+func (t *Sampler) countLive(inv mesh.Inventory) (n int) {
+	for _, m := range inv.Meshes {
 		for _, s := range m.States {
 			if !s.Status.Phase.Terminal() && (t.Only == nil || t.Only(s.ID, s.Rank)) {
 				n++
@@ -45,29 +50,36 @@ func askActors(
 		}
 		return said
 	}
-	var ranks []int
-	for _, s := range m.States {
-		if !s.Status.Phase.Terminal() && wanted(s.Rank) {
-			ranks = append(ranks, s.Rank)
-		}
-	}
-	slices.Sort(ranks)
-	ranks = slices.Compact(ranks)
-	if len(ranks) == 0 {
-		return said
-	}
-	selected, err := shape.SelectionOfRanks(m.Procs.Extent(), ranks)
-	if err != nil {
-		return said
-	}
-	agents := mesh.ActorsOn[agent.Agent](m.Procs, agent.Name)
-	all, _ := cast.Gather(ctx, cast.Select(agents, selected), agent.Get, agent.GetRequest{})
+	all, _ := gatherActors(ctx, m, wanted)
 	for rank, states := range all.Values() {
 		if len(states) > 0 {
 			said[rank] = states
 		}
 	}
 	return said
+}
+
+// gatherActors asks the procs of the wanted live ranks of a mesh for their actors.
+func gatherActors(
+	ctx context.Context, m mesh.MeshState, wanted func(rank int) bool,
+) (all shape.ValueMesh[[]agent.State], err error) {
+	some, err := selectLive(m, wanted)
+	if err != nil || some.IsEmpty() {
+		return all, err
+	}
+	agents := mesh.ActorsOn[agent.Agent](m.Procs, agent.Name)
+	return cast.Gather(ctx, cast.Select(agents, some), agent.Get, agent.GetRequest{})
+}
+
+// selectLive selects the wanted live ranks of a mesh.
+func selectLive(m mesh.MeshState, wanted func(rank int) bool) (shape.Selection, error) {
+	var ranks []int
+	for _, s := range m.States {
+		if !s.Status.Phase.Terminal() && wanted(s.Rank) {
+			ranks = append(ranks, s.Rank)
+		}
+	}
+	return shape.SelectionOfRanks(m.Procs.Extent(), ranks)
 }
 
 // procAgentType is the type of a proc's own agent, whose messages are not counted.

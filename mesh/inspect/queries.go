@@ -103,12 +103,18 @@ func (w *inspection) stoppedBy(rank int) (actor.Event, bool) {
 	return e, ordered && s.Phase == agent.Stopped && s.Reason == e.Reason
 }
 
-// askActors asks the procs for their actors. Other reports cover silent procs.
-func (w *inspection) askActors(ctx context.Context, m mesh.MeshState) {
+// askActors asks the procs of the wanted ranks for their actors, or all with nil. Other reports
+// cover silent procs.
+func (w *inspection) askActors(ctx context.Context, m mesh.MeshState, wanted func(rank int) bool) {
 	if m.Alive() {
 		var err error
-		w.actors, err = Actors(ctx, m.Procs, false)
-		w.actorsComplete = err == nil
+		if wanted == nil {
+			w.actors, err = Actors(ctx, m.Procs, false)
+		} else {
+			found, missing := gatherActors(ctx, m, wanted)
+			w.actors, err = actorsIn(found, m.Procs, false, missing)
+		}
+		w.actorsComplete = err == nil && wanted == nil
 		if some, partial := errors.AsType[*cast.CoverageError](err); partial {
 			for _, f := range some.Coverage.Missing {
 				w.silentProcs = append(w.silentProcs, f.Rank)
@@ -193,10 +199,20 @@ func (w *inspection) view() View {
 	if w.actorsComplete {
 		v.NoActors = w.withoutActors(statuses)
 	}
+	live := w.answering()
 	v.SilentProcs = shape.Describe(v.Shape, slices.DeleteFunc(slices.Clone(w.silentProcs), func(rank int) bool {
-		return statuses[rank].Phase != agent.Running || !slices.Contains(w.liveHosts, w.host(rank))
+		return statuses[rank].Phase != agent.Running || !live[w.host(rank)]
 	}))
 	return v
+}
+
+// answering is the set of the live hosts.
+func (w *inspection) answering() map[subjects.HostID]bool {
+	live := map[subjects.HostID]bool{}
+	for _, h := range w.liveHosts {
+		live[h] = true
+	}
+	return live
 }
 
 // errorText formats an error without the callee's address.
@@ -237,6 +253,7 @@ const noHostReason = "no host has it"
 func (w *inspection) statuses() map[int]agent.Status {
 	by := map[int]agent.Status{}
 	ailing := w.unhealthyReasons()
+	live := w.answering()
 	for rank := range w.desc.Extent.NumRanks() {
 		s, is := w.states[rank]
 		by[rank] = s.Status
@@ -249,7 +266,7 @@ func (w *inspection) statuses() map[int]agent.Status {
 		h := w.host(rank)
 		reason := "its host %s does not answer"
 		why := ailing[rank]
-		switch there := slices.Contains(w.liveHosts, h); {
+		switch there := live[h]; {
 		case !h.IsValid():
 			by[rank] = agent.Status{Phase: agent.NotExist, Reason: noHostReason}
 			continue
@@ -278,17 +295,21 @@ func (w *inspection) host(rank int) subjects.HostID { return w.desc.Hosts[rank/w
 // the owner finds out seconds later. Without owner only silence is known.
 func (w *inspection) hosts() []Host {
 	all := make([]Host, len(w.desc.Hosts))
+	live := w.answering()
+	reported := map[string]controller.HostHealth{}
+	for _, is := range w.report.Hosts {
+		reported[is.Host] = is
+	}
 	for i, h := range w.desc.Hosts {
 		all[i] = Host{ID: h.String(), State: hostAlive, LogTrouble: w.logTrouble[h]}
 		if !h.IsValid() {
 			all[i].State, all[i].Reason = hostMissing, fmt.Sprintf("the world has no host with rank %d", i)
-		} else if !slices.Contains(w.liveHosts, h) {
+		} else if !live[h] {
 			all[i] = Host{ID: h.String(), State: hostSilent, Reason: "no answer", Since: w.lastHeard[h]}
 		}
-		for _, is := range w.report.Hosts {
-			if is.Host == h.String() && is.State != hostAlive {
-				all[i].State, all[i].Reason = is.State, is.Reason
-			}
+		if is, known := reported[h.String()]; known && is.State != hostAlive {
+			all[i].State = is.State
+			all[i].Reason = is.Reason
 		}
 	}
 	if w.world == nil {

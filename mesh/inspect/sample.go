@@ -128,7 +128,7 @@ func (t *Sampler) SampleOf(ctx context.Context, inv mesh.Inventory) (Sample, err
 	defer cancel()
 	meshes := slices.DeleteFunc(slices.Clone(inv.Meshes), func(m mesh.MeshState) bool { return !m.Alive() })
 	asked := make([][]ProcCounters, len(meshes))
-	partial := t.MaxAsked > 0 && t.countLive(meshes) > t.MaxAsked
+	partial := t.Partial(inv)
 	var used map[counterKey]agent.ProcInfo
 	var sums map[string]Counters
 	var measuring sync.WaitGroup

@@ -130,7 +130,7 @@ func Mesh(ctx context.Context, conn *mesh.Net, name string) (v View, missing, er
 	if err != nil {
 		return View{}, nil, err
 	}
-	v, err = MeshOf(ctx, conn, inv, m)
+	v, err = MeshOf(ctx, conn, inv, m, nil)
 	return v, missing, err
 }
 
@@ -150,9 +150,10 @@ func newInspection(conn *mesh.Net, inv mesh.Inventory) inspection {
 	return w
 }
 
-// MeshOf is Mesh with an Inventory that is known already, and the mesh in it.
+// MeshOf is Mesh with an Inventory that is known already, and the mesh in it. With wanted it asks
+// the procs of these ranks alone for actors.
 func MeshOf(
-	ctx context.Context, conn *mesh.Net, inv mesh.Inventory, m mesh.MeshState,
+	ctx context.Context, conn *mesh.Net, inv mesh.Inventory, m mesh.MeshState, wanted func(rank int) bool,
 ) (v View, err error) {
 	w := newInspection(conn, inv)
 	w.desc = m.Procs.Describe()
@@ -162,7 +163,7 @@ func MeshOf(
 	within, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	wg.Go(func() { w.askOwner(within) })
-	wg.Go(func() { w.askActors(within, m) })
+	wg.Go(func() { w.askActors(within, m, wanted) })
 	w.askHosts(within, m.States)
 	wg.Wait()
 	v = w.view()

@@ -93,6 +93,15 @@ export class Stream {
     this.onState({ kind: 'paused' });
   }
 
+  /** Reads another path from now on. The request before ends when data comes, so that the server goes on asking. */
+  move(path) {
+    if (path === this.path) return;
+    this.path = path;
+    if (!this.#stop) return; // paused
+    clearTimeout(this.#timer);
+    this.#open(this.#stop);
+  }
+
   resume() { if (!this.#stop && streams.has(this)) this.#open(); }
 
   #halt() {
@@ -101,10 +110,11 @@ export class Stream {
     this.#stop = null;
   }
 
-  async #open() {
+  async #open(former) {
     const stop = (this.#stop = new AbortController());
     this.onState({ kind: 'connecting' });
-    const end = await this.#read(stop);
+    const end = await this.#read(stop, former);
+    former?.abort();
     stop.abort();
     if (this.#stop !== stop) return; // closed or paused
     if (end.kind !== 'lost') this.close();
@@ -114,7 +124,8 @@ export class Stream {
   }
 
   /** Reads until the end. @returns {Promise<StreamState>} why it ended */
-  async #read(stop) {
+  async #read(stop, former) {
+    let lines = 0;
     let heard = Date.now();
     const watch = setInterval(() => { if (Date.now() - heard > SILENCE) stop.abort('silence'); }, 1000);
     try {
@@ -122,6 +133,7 @@ export class Stream {
       for await (const text of linesOf(body)) {
         heard = Date.now();
         this.#pause = 1000;
+        if (++lines === 2) former?.abort(); // behind the header
         const line = JSON.parse(text || '{}');
         if (line.ended !== undefined) return { kind: 'ended', cause: line.ended };
         if (this.#stop !== stop || Object.keys(line).length === 0) continue; // closed by a line before; a keepalive

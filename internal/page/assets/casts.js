@@ -16,15 +16,15 @@ export class Casts {
     this.el = h('section', { 'aria-label': 'Casts' }, h('h2', {}, 'Casts'), this.note, this.list);
   }
 
-  /** @param {{casts?: object[], more_casts?: number, casts_silent?: string, casts_missing?: string}} line of the main stream */
-  show({ casts, more_casts: more, casts_silent: silent, casts_missing: missing }) {
+  /** @param {object} line of the main stream, as frameLine in meshes.go */
+  show({ casts, more_casts: more, casts_silent: silent, casts_missing: missing, part }) {
     const all = casts ?? [];
     const old = this.#items;
     this.#items = new Map(all.map((c) => [c.id, old.get(c.id) ?? h('li', {}, h('div.row'), h('div'), h('div.row'))]));
     for (const c of all) this.fill(this.#items.get(c.id), c);
     redo(this.list, [...this.#items.keys()], () => [...this.#items.values()]);
     const lacks = [more && `${plural(more, 'cast')} more`, silent && `${bracket(silent)} does not answer`,
-      missing && `Not known: ${missing}`];
+      missing && `Not known: ${missing}`, part && 'Casts and their coverage are those of the ranks that were asked'];
     say(this.note, lacks.filter(Boolean).join('. ') || (all.length > 0 ? '' : NONE));
   }
 

@@ -70,6 +70,7 @@ export function readPalette() {
     text: value('text'), muted: value('muted'), accent: value('accent'),
     status: (name) => fill(rgb(value(markName(name)))),
     zero: fill(rgb(value('zero'))),
+    none: fill(ground), hatch: pack(rgb(value('hatch'))),
     ramp: (t) => {
       const at = Math.max(0, Math.min(1, t)) * (stops.length - 1);
       const i = Math.min(stops.length - 2, Math.floor(at));
@@ -77,6 +78,9 @@ export function readPalette() {
     },
   };
 }
+
+/** The byte of a value that is not known. */
+export const UNKNOWN = 255;
 
 /** A byte of a column as a value. */
 export const valueOf = (byte) => 2 ** (byte / 8) - 1;

@@ -40,11 +40,14 @@ export class Table {
     const heads = columns.map((c) => h(c.num ? 'th.num' : 'th', { scope: 'col' }, c.head));
     this.el = h('section', { hidden: true }, h('h2', {}, label),
       h('div.scroll', { tabIndex: 0, role: 'region', 'aria-label': label },
-        h('table', {}, h('thead', {}, h('tr', {}, ...heads)), this.body)));
+        h('table', {}, h('thead', {}, h('tr', {}, ...heads)), this.body)),
+      this.more = h('p.muted', { hidden: true }));
   }
 
-  update(rows, keyOf) {
+  /** @param {string} more says which rows are left out; '' if none is */
+  update(rows, keyOf, more) {
     this.el.hidden = rows.length === 0;
+    say(this.more, more);
     const old = this.#rows;
     this.#rows = new Map(rows.map((row) => {
       const key = keyOf(row);

@@ -1,12 +1,13 @@
 // The heat map: all ranks of a mesh on one canvas, which is as large as its view and draws what is in it.
 
-import { markMask, markOf, readPalette, valueOf } from './colour.js';
+import { markMask, markOf, readPalette, UNKNOWN, valueOf } from './colour.js';
 import { about, count, h, redo } from './dom.js';
 import { facetAt, layoutOf, placeAt, placeOf, pointAt, stepFrom } from './layout.js';
 import { paintCells, paintLabels, paintPlace, paintRegion } from './paint.js';
 import { pointOf, pointText, rankOf } from './region.js';
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+const HATCH = 'repeating-linear-gradient(135deg, var(--hatch) 0 1px, var(--map) 1px 3px)';
 const HELP = 'Arrow keys move between ranks, Shift with arrow keys selects, Enter opens the rank, Escape clears.';
 
 export class HeatMap {
@@ -83,6 +84,7 @@ export class HeatMap {
     this.column = at;
     let [low, top] = this.#ranges[this.column] ?? [255, 1];
     for (const byte of this.#bytes(this.column) ?? []) {
+      if (byte === UNKNOWN && at > 0) continue;
       if (byte > top) top = byte;
       if (byte > 0 && byte < low) low = byte;
     }
@@ -120,10 +122,12 @@ export class HeatMap {
     ctx.font = this.font = `${Math.round(11 * unit)}px system-ui, sans-serif`;
     const widest = (...texts) => Math.ceil(Math.max(...texts.map((t) => ctx.measureText(t).width)));
     const left = widest(y < 0 ? '' : `${labels[y]} ↓`, `${sizes[y]}`) + Math.round(10 * unit);
-    const name = widest(labels.map((label, d) => (d === x || d === y ? '' : `${label}=${sizes[d]}`)).filter(Boolean).join());
+    const facet = labels.map((label, d) => (d === x || d === y ? '' : `${label}=${sizes[d]}`)).filter(Boolean).join();
+    const name = widest(facet);
+    const bandName = widest([facet, `${sizes[y]}`].filter(Boolean).join(' · '));
     const width = Math.floor(view.clientWidth * unit);
     const height = Math.floor(Math.max(260, Math.min(760, innerHeight - 205)) * unit);
-    const l = (this.l = layoutOf({ sizes, x, y, width, height, left, name, unit }));
+    const l = (this.l = layoutOf({ sizes, x, y, width, height, left, name, bandName, unit }));
     view.style.height = `${Math.ceil(Math.min(l.height, height) / unit) + (l.width > width ? 14 : 0)}px`; // a scroll bar
     canvas.width = Math.min(width, l.width);
     canvas.height = Math.min(Math.floor(view.clientHeight * unit), l.height);
@@ -158,6 +162,7 @@ export class HeatMap {
   /** The colour of a byte of the shown column, which is a number. */
   #colour(byte) {
     const [low, top] = this.#ranges[this.column];
+    if (byte === UNKNOWN) return this.palette.none;
     return byte === 0 ? this.palette.zero : this.palette.ramp((byte - low) / Math.max(1, top - low));
   }
 
@@ -273,8 +278,9 @@ export class HeatMap {
   /** What is known of a rank: its number, point, status, and the other columns. */
   #words(rank) {
     const { grid, header, ranks } = this;
+    const text = (byte, unit) => (byte === UNKNOWN ? 'not known' : `${about(valueOf(byte))} ${unit}`.trim());
     const values = header.columns.map(({ name, unit = '' }, c) =>
-      `${name} ${about(valueOf(this.#data?.[c * ranks + rank]))} ${unit}`.trim());
+      `${name} ${text(this.#data?.[c * ranks + rank], unit)}`);
     const known = this.#data ? [this.statusOf(rank), ...values.slice(1)] : ['unknown'];
     return [`rank ${rank}`, pointText(grid, pointOf(grid.sizes, rank)), ...known];
   }
@@ -310,8 +316,10 @@ export class HeatMap {
     const [low, top] = this.#ranges[this.column];
     const steps = [0, 0.25, 0.5, 0.75, 1].map((t) => Math.round(low + t * (top - low)));
     const swatches = [...new Set([0, ...steps])].map((b) => [this.#colour(b).css, about(valueOf(b))]);
-    redo(this.legend, [name, unit, swatches], () => [
+    const hasUnknown = this.#bytes(this.column)?.includes(UNKNOWN) ?? false;
+    redo(this.legend, [name, unit, swatches, hasUnknown], () => [
       h('li', {}, unit ? `${name}, ${unit}` : name),
-      ...swatches.map(([css, text]) => h('li', {}, markOf('running', css), text)), h('li', {}, markOf('failed'), 'failed')]);
+      ...swatches.map(([css, text]) => h('li', {}, markOf('running', css), text)),
+      hasUnknown ? h('li', {}, markOf('running', HATCH), 'not known') : null, h('li', {}, markOf('failed'), 'failed')]);
   }
 }

@@ -4,10 +4,10 @@ import { Events } from './activity.js';
 import { Stream } from './api.js';
 import { Casts } from './casts.js';
 import { markOf } from './colour.js';
-import { copyable, h, plural, redo, say } from './dom.js';
+import { copyable, count, duration, h, plural, redo, say } from './dom.js';
 import { HeatMap } from './heatmap.js';
 import { RankPanel } from './panel.js';
-import { parseRegion, pointOf, pointRegion, pointText, ranksOf } from './region.js';
+import { parseRegion, pointOf, pointRegion, pointText, ranksOf, regionText } from './region.js';
 import { Selection } from './selection.js';
 
 export class MeshView {
@@ -22,6 +22,7 @@ export class MeshView {
     const onSelect = (region) => { // takes the place of the rank
       this.heat.setRegion(region);
       this.selection.show(region);
+      this.inspect();
       if (region && this.rank !== undefined) location.hash = at;
     };
     const onOpen = (r, byKey) => {
@@ -29,17 +30,24 @@ export class MeshView {
       location.hash = `${at}/rank/${r}`;
     };
     this.heat = new HeatMap({ onOpen, onSelect });
+    this.partNote = h('p.muted', { hidden: true });
     this.panel = new RankPanel(id, {
       onClose: () => { location.hash = at; }, onSelect: (r) => onSelect(pointRegion(pointOf(this.heat.grid.sizes, r))),
     });
     this.selection = new Selection(app, id, { onSelect, sampleRank: (region) => this.sampleRank(region) });
     this.casts = new Casts((text) => onSelect(parseRegion(this.heat.grid, text)));
     this.events = new Events(true);
-    this.body = h('div.split', { hidden: true }, h('section', { 'aria-label': 'Ranks' }, this.tools, this.heat.el),
-      h('div.side', {}, this.panel.el, this.selection.el), this.casts.el, this.events.el);
+    const map = h('section', { 'aria-label': 'Ranks' }, this.tools, this.heat.el, this.partNote);
+    this.body = h('div.split', { hidden: true }, map, h('div.side', {}, this.panel.el, this.selection.el), this.casts.el, this.events.el);
     this.el = h('div.stack', {}, this.head, this.note, this.trouble, this.body);
-    this.stream = new Stream(`/api/meshes/${encodeURIComponent(id)}`, (line) => this.show(line), (s) => this.state(s));
+    this.stream = new Stream(this.path(''), (line) => this.show(line), (s) => this.state(s));
     this.parts = [this.stream, this.heat, this.panel, this.selection];
+  }
+
+  /** The path of the main stream, whose server asks the ranks of a region first. */
+  path(region) {
+    const path = `/api/meshes/${encodeURIComponent(this.id)}`;
+    return region ? `${path}?region=${encodeURIComponent(region)}` : path;
   }
 
   state(s) {
@@ -58,6 +66,19 @@ export class MeshView {
     if (!line.ranks) return;
     this.heat.setData(Uint8Array.from(atob(line.ranks), (c) => c.charCodeAt(0)));
     this.casts.show(line);
+    say(this.partNote, line.part ? partText(line.part) : '');
+    if (Boolean(this.part) !== Boolean(line.part)) setTimeout(() => this.inspect());
+    this.part = line.part;
+  }
+
+  /** Has the selected or opened ranks asked first, if the server asks some only. */
+  inspect() {
+    clearTimeout(this.inspecting);
+    this.inspecting = setTimeout(() => {
+      const { heat: { grid }, selection: { region }, rank, part } = this;
+      const at = region ?? (rank < this.heat.ranks ? pointRegion(pointOf(grid.sizes, rank)) : null);
+      this.stream.move(this.path(part && at ? regionText(grid, at) : ''));
+    }, 300); // a drag goes over many regions
   }
 
   setHeader(header) {
@@ -112,6 +133,7 @@ export class MeshView {
   route(rank) {
     this.rank = rank;
     if (!this.header) return;
+    this.inspect();
     const isThere = rank < this.heat.ranks;
     document.body.classList.toggle('sheet-open', isThere);
     this.heat.setOpened(isThere ? rank : undefined);
@@ -127,17 +149,25 @@ export class MeshView {
 
   close() {
     document.body.classList.remove('sheet-open');
+    clearTimeout(this.inspecting);
     for (const part of this.parts) part.close();
   }
 }
 
+/** Which ranks were asked for their messages. @param {{asked: number, live: number, oldest: number}} part */
+function partText({ asked, live, oldest }) {
+  const old = oldest > 0 ? ` The oldest values are ${duration(oldest / 1e6)} old.` : '';
+  return `There are many ranks: ${count(asked)} of ${count(live)} are asked for their messages at a time, `
+    + `selected ones first, the others in turn. Statuses, restarts, CPU and memory are of all.${old}`;
+}
+
 function headOf(m) {
-  const down = (m.hosts ?? []).filter((x) => x.state !== 'alive').length;
   const owner = m.kind === 'world' ? 'the system controller' : m.owner?.id?.split('/')[0];
   const [labels, sizes] = [m.labels ?? [], m.sizes ?? []];
   const facts = [
     m.kind, labels.map((l, d) => `${l}=${sizes[d]}`).join(','), plural(sizes.reduce((n, s) => n * s, 1), 'rank'),
-    plural(m.hosts?.length ?? 0, 'host') + (down > 0 ? `, ${down} not alive` : ''), owner ? `owned by ${owner}` : 'no owner',
+    plural(m.hosts ?? 0, 'host') + (m.hosts_down > 0 ? `, ${count(m.hosts_down)} not alive` : ''),
+    owner ? `owned by ${owner}` : 'no owner',
   ];
   return [h('h1', {}, m.label), h('span.state', {}, markOf(m.phase), m.phase),
     h('p.sum', { title: m.id }, facts.filter(Boolean).join(' · '))];

@@ -8,7 +8,7 @@ import { bytes, copyable, count, duration, h, meter, plural, redo, say, since, T
 const meshPath = (id) => `#/mesh/${encodeURIComponent(id)}`;
 const state = (head, of) => ({ head, text: of, make: (row) => h('span.state', {}, markOf(of(row)), of(row)) });
 const number = (head, text) => ({ head, text, num: true });
-const names = (all) => (all.length <= 3 ? all.join(', ') : `${all.slice(0, 2).join(', ')} and ${all.length - 2} more`);
+const names = (some, all) => (all <= 3 ? some.join(', ') : `${some.slice(0, 2).join(', ')} and ${count(all - 2)} more`);
 const share = (m) => `${count(m.running)} of ${count(m.ranks)}`;
 
 const meshColumns = [
@@ -19,7 +19,7 @@ const meshColumns = [
   { head: 'Kind', text: (m) => m.kind },
   { head: 'Owner', text: (m) => (m.owner?.kind === 'system' ? 'system controller' : m.owner?.kind ?? 'none') },
   number('Age', (m) => since(m.since)),
-  { head: 'Hosts', text: (m) => names(m.hosts ?? []) },
+  { head: 'Hosts', text: (m) => names(m.hosts ?? [], m.host_count) },
 ];
 
 /** A column of what only a host that answers can say. */
@@ -46,6 +46,16 @@ const worldColumns = [
 const sorted = (rows, isWell, name) =>
   rows.toSorted((a, b) => isWell(a) - isWell(b) || name(a).localeCompare(name(b), 'en', { numeric: true }));
 
+const NO_ROWS = { shown: [], count: 0, trouble: 0 };
+
+/** Which rows of a noun are left out: those in trouble come first. */
+function moreOf({ shown, count: all, trouble }, noun) {
+  const more = all - shown.length;
+  const bad = Math.max(0, trouble - shown.length);
+  if (more === 0) return '';
+  return `and ${plural(more, `more ${noun}`)}, ${bad > 0 ? `${count(bad)} of them in trouble` : 'all well'}`;
+}
+
 export class Overview {
   constructor(app) {
     app.place('Overview');
@@ -65,17 +75,17 @@ export class Overview {
   show(line) {
     if (this.events.take(line)) return;
     say(this.note, line.missing ? `Not complete: ${line.missing}` : '');
-    if (!line.hosts && !line.meshes) return; // no data came with the error
-    const [hosts, meshes, worlds] = [line.hosts ?? [], line.meshes ?? [], line.worlds ?? []];
+    if (line.error && !line.hosts?.count) return; // no data came with the error
+    const { hosts = NO_ROWS, meshes = NO_ROWS, worlds = NO_ROWS } = line;
     const isWell = (m) => m.phase === 'running' && m.running === m.ranks;
-    this.meshes.update(sorted(meshes, isWell, (m) => m.label), (m) => m.mesh);
-    this.hosts.update(sorted(hosts, (x) => x.state === 'alive', (x) => x.host), (x) => x.id);
-    this.worlds.update(worlds, (w) => w.name);
-    const ranks = meshes.reduce((n, m) => n + m.ranks, 0);
-    const facts = [plural(meshes.length, 'mesh'), plural(ranks, 'rank'), plural(hosts.length, 'host')];
+    this.meshes.update(sorted(meshes.shown, isWell, (m) => m.label), (m) => m.mesh, moreOf(meshes, 'mesh'));
+    const isAlive = (x) => x.state === 'alive';
+    this.hosts.update(sorted(hosts.shown, isAlive, (x) => x.host), (x) => x.id, moreOf(hosts, 'host'));
+    this.worlds.update(worlds.shown, (w) => w.name, moreOf(worlds, 'world'));
+    const facts = [plural(meshes.count, 'mesh'), plural(line.ranks, 'rank'), plural(hosts.count, 'host')];
     say(this.sum, [...facts, line.leader ? `led by ${line.leader.split('/')[0]}` : ''].filter(Boolean).join(' · '));
-    this.none.hidden = meshes.length > 0;
-    redo(this.none, hosts.length > 0, () => nothingRuns(hosts.length > 0));
+    this.none.hidden = meshes.count > 0;
+    redo(this.none, hosts.count > 0, () => nothingRuns(hosts.count > 0));
   }
 
   close() { this.stream.close(); }

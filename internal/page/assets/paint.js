@@ -1,6 +1,7 @@
 // Draws what is in view of the heat map: cells as pixels, then frames and labels over them.
 
-import { facetAt, pointAt, tickStep } from './layout.js';
+import { UNKNOWN } from './colour.js';
+import { facetAt, firstRow, pointAt, rowsIn, tickStep } from './layout.js';
 import { pointText, rankOf, spanHas } from './region.js';
 
 /**
@@ -23,7 +24,8 @@ function* facetsIn(p) {
   for (let f = 0; f < l.facets; f++) {
     const { left, top } = shownAt(p, f);
     const seen = top - l.label < view.height && top + l.facetH > l.top && left < view.width && left + l.facetW > l.left;
-    if (seen) yield { left, top, point: pointAt(l, { facet: f, col: 0, row: 0 }) };
+    if (!seen) continue;
+    yield { left, top, point: pointAt(l, { facet: f, col: 0, row: 0 }), first: firstRow(l, f), rows: rowsIn(l, f) };
   }
 }
 
@@ -38,15 +40,15 @@ export function paintCells(p, image) {
   out.fill(palette.ground);
   if (!p.statuses) return;
   const [dx, dy] = [strideOf(l.sizes, l.x), strideOf(l.sizes, l.y)];
-  for (const { left, top, point } of facetsIn(p)) {
+  for (const { left, top, point, first: firstOfBand, rows } of facetsIn(p)) {
     const base = rankOf(l.sizes, point);
     const inFacet = facetIsIn(p, point);
     const first = (start, low) => Math.max(0, Math.floor((low - start) / l.cell)); // of the columns or rows in view
     const end = (start, size, high) => Math.min(size, Math.ceil((high - start) / l.cell));
     const [firstCol, endCol] = [first(left, l.left), end(left, l.cols, width)];
     const [lineFrom, lineTo] = [Math.max(0, left), Math.min(width, left + l.facetW)];
-    for (let row = first(top, l.top); row < end(top, l.rows, height); row++) {
-      const inRow = inFacet && isIn(region, l.y, row);
+    for (let row = first(top, l.top); row < end(top, rows, height); row++) {
+      const inRow = inFacet && isIn(region, l.y, firstOfBand + row);
       const y = top + row * l.cell;
       const [firstY, endY] = [Math.max(0, y), Math.min(height, y + p.side)];
       const line = firstY * width;
@@ -58,10 +60,22 @@ export function paintCells(p, image) {
       }
       for (let to = firstY + 1; to < endY; to++) out.copyWithin(to * width + lineFrom, line + lineFrom, line + lineTo);
       for (let col = firstCol; col < endCol; col++) {
-        const mark = p.marks[p.statuses[base + row * dy + col * dx]];
+        const rank = base + row * dy + col * dx;
+        const mark = p.marks[p.statuses[rank]];
         if (mark) paintMark(p, out, left + col * l.cell, y, mark);
+        else if (isUnknown(p, rank)) paintHatch(p, out, left + col * l.cell, y);
       }
     }
+  }
+}
+
+const isUnknown = (p, rank) => !p.fixed[p.statuses[rank]] && p.values[rank] === UNKNOWN;
+
+/** Strokes that go on over the cells beside. */
+function paintHatch({ view: { width, height }, side, palette: { hatch } }, out, left, top) {
+  const [x0, x1] = [Math.max(0, left), Math.min(width, left + side)];
+  for (let y = Math.max(0, top); y < Math.min(height, top + side); y++) {
+    for (let x = x0 + ((4 - ((x0 + y) % 4)) % 4); x < x1; x += 4) out[y * width + x] = hatch;
   }
 }
 
@@ -89,8 +103,15 @@ export function paintPlace(ctx, p, { facet, col, row }, width) {
 /** Outlines the selection. @param {Picture} p */
 export function paintRegion(ctx, p) {
   const { l, region, palette } = p;
-  const extent = (d) => (d < 0 ? [0, 1] : [region[d].begin, region[d].end - region[d].begin]);
-  for (const at of facetsIn(p)) if (facetIsIn(p, at.point)) frame(ctx, p, at, extent(l.x), extent(l.y), palette.accent, 2);
+  const extent = (d, first, size) => { // the part from a first index on
+    if (d < 0) return [0, 1];
+    const [begin, end] = [Math.max(region[d].begin, first), Math.min(region[d].end, first + size)];
+    return [begin - first, end - begin];
+  };
+  for (const at of facetsIn(p)) {
+    const [cols, rows] = [extent(l.x, 0, l.cols), extent(l.y, at.first, at.rows)];
+    if (facetIsIn(p, at.point) && rows[1] > 0) frame(ctx, p, at, cols, rows, palette.accent, 2);
+  }
 }
 
 /** Names of facets, and of rows and columns, which stay in view. @param {Picture} p */
@@ -104,8 +125,10 @@ export function paintLabels(ctx, p) {
   };
   ctx.textBaseline = 'middle';
   const names = { labels: l.facetDims.map((d) => grid.labels[d]) };
-  for (const { left, top, point } of l.label ? facets : []) {
-    write(pointText(names, l.facetDims.map((d) => point[d])), left, top - l.label / 2, 'left', palette.text);
+  for (const { left, top, point, first } of l.label ? facets : []) {
+    const name = pointText(names, l.facetDims.map((d) => point[d]));
+    const band = l.bands > 1 ? `${first}` : '';
+    write([name, band].filter(Boolean).join(' · '), left, top - l.label / 2, 'left', palette.text);
   }
   ctx.clearRect(0, 0, width, l.top);
   ctx.clearRect(0, 0, l.left, height);
@@ -117,7 +140,7 @@ export function paintLabels(ctx, p) {
       if (x > l.left && x < width) write(i, x, l.top - 8 * unit, 'center');
     }
   }
-  for (const top of new Set(l.y < 0 ? [] : facets.map((f) => f.top))) {
+  for (const top of new Set(l.y < 0 || l.bands > 1 ? [] : facets.map((f) => f.top))) {
     for (let i = 0; i < l.rows; i += stepY) {
       const y = top + (i + 0.5) * l.cell;
       if (y > l.top && y < height) write(i, l.left - 5 * unit, y, 'right');

@@ -59,7 +59,7 @@ export class RankPanel {
     const facts = [
       ['Host', r.host], ['Process', r.pid && `${r.pid}`], ['Started', known(r.started, (at) => `${since(at)} ago`)],
       ['CPU', known(ofLive.cpu, (n) => `${count(n)} %`)], ['Memory', known(ofLive.memory, bytes)],
-      ['Queued', known(ofLive.queued, count)], ['Handled', known(r.handled, count)],
+      ['Queued', r.missing ? '' : known(ofLive.queued, count)], ['Handled', r.missing ? '' : known(r.handled, count)],
       ['Restarts', known(r.generation, count)], ['Handler now', ofLive.busy],
     ].filter(([, text]) => text);
     redo(this.facts, facts, () => facts.map(([k, v]) => h('div', {}, h('dt', {}, k), h('dd', {}, v))));
