@@ -374,7 +374,7 @@ func (c *controller) announce(ctx *actor.Context) {
 		Revision: m.Revision, Reason: fmt.Sprintf("revision %d has %d hosts", m.Revision, len(m.Hosts)),
 		At: time.Now(),
 	})
-	c.renewLeases(ctx)
+	c.renewLeases(ctx, c.shares())
 }
 
 // addRanks starts the ranks of a grown mesh. It calls then once they run or have ended, or after
