@@ -2,6 +2,7 @@ package controller
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,7 +32,7 @@ func (st *state) step(heard any, now time.Time) effects {
 				st.advance(x, rank, s, actor.Event{Reason: s.Reason, At: now}, now)
 			} else {
 				st.setReason(rank, s.Reason)
-				st.rankState(rank).unconfirmed = true
+				st.rankState(rank).unconfirmed = errors.Is(h.err, actor.ErrLinkBroken)
 			}
 		}
 	case actor.Event:

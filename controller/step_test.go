@@ -199,6 +199,9 @@ func (s *scenario) applyLine(verb string, args []string) string {
 	case "silent": // host: an agent said nothing
 		x = s.st.step(createFailure{host: s.number(args[0]),
 			err: &actor.Error{Code: actor.CodeDeadline, Text: "no answer"}}, s.now)
+	case "broken": // host: the link to its hostd broke
+		x = s.st.step(createFailure{host: s.number(args[0]), err: &actor.Error{Code: actor.CodeLinkBroken, Text: "link broken"}},
+			s.now)
 	case "invite", "join", "replay", "joins", "fails":
 		return s.applyInvite(verb, args)
 	default:
