@@ -214,7 +214,11 @@ func (c *controller) confirmOwner(ctx *actor.Context, then func(*actor.Context, 
 		defer cancel()
 		errs := make([]error, len(hosts))
 		fanout.Each(maxUrgentCalls, hosts, func(i int, h subjects.HostID) {
-			_, errs[i] = agent.CallWithFallback(work, agent.Keepalive, hostAgent(p, h), lease)
+			said, err := agent.CallWithFallback(work, agent.Keepalive, hostAgent(p, h), lease)
+			if err == nil && len(said) == 0 {
+				err = fmt.Errorf("host %s has no rank of it", h.Label()) // its next hostd knows no owner
+			}
+			errs[i] = err
 		})
 		return func(ctx *actor.Context) {
 			for _, err := range errs {

@@ -60,14 +60,18 @@ func TestStep_othersLearnOfAddedRanksOnceTheyRun_CTL20(t *testing.T) {
 
 // Hosts that are silent for a while may have another owner already.
 func TestResize_ownerThatNoHostConfirmsAddsNoHost_CTL20(t *testing.T) {
-	r := newRig(t, func(h *fakeHost) {
-		h.renew = func() (agent.Overlay, error) { return nil, errors.New("too busy") }
-	})
-	ref := r.own(t, r.spec)
-	create(t, ref)
-	wait(t, ref, agent.Running)
-	more := agent.ResizeRequest{ID: idOf(t, ref), Add: []subjects.HostID{testproc.HostID(t, "c")}}
-	_, err := agent.Resize.Call(testkit.Soon(t), ref, more)
-	require.ErrorContains(t, err, "no host of "+more.ID+" confirms its owner")
-	require.ErrorContains(t, err, "too busy")
+	for want, said := range map[string]error{"too busy": errors.New("too busy"), "host b has no rank of it": nil} {
+		t.Run(want, func(t *testing.T) {
+			r := newRig(t, func(h *fakeHost) {
+				h.renew = func() (agent.Overlay, error) { return nil, said }
+			})
+			ref := r.own(t, r.spec)
+			create(t, ref)
+			wait(t, ref, agent.Running)
+			more := agent.ResizeRequest{ID: idOf(t, ref), Add: []subjects.HostID{testproc.HostID(t, "c")}}
+			_, err := agent.Resize.Call(testkit.Soon(t), ref, more)
+			require.ErrorContains(t, err, "no host of "+more.ID+" confirms its owner")
+			require.ErrorContains(t, err, want)
+		})
+	}
 }
