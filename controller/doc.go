@@ -80,9 +80,9 @@
 // a joining host waits for that. A host of the mesh needs no invite.
 //
 // Replies to renewals bring missed events. A host replies with all its ranks. One that ran at the
-// request and is not in the reply has been lost with its hostd: after 250 ms it fails, and the
-// controller reports the end of its proc. A request is therefore sent at once to a host with another
-// incarnation. Without leases the controller polls every supervision.poll-interval, and makes earlier
+// request and is not in the reply has been lost with its hostd. After 250 ms it fails, and the
+// controller reports the end of its proc. The controller sends a renewal at once to a host with
+// another incarnation. Without leases it polls every supervision.poll-interval, and makes earlier
 // owners' leases endless. `mesh.stop.attempt` is
 // published before any host gets the order to stop, and also when the owner's end stops the mesh.
 //

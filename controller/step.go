@@ -84,8 +84,8 @@ type reportedFailure struct {
 	waitUntil time.Time
 }
 
-// newRequest numbers a request to the agents of a location. A host that lacks a rank which ran there
-// at the request has lost it (CTL-8). A cast to the agents of procs may lack any.
+// newRequest numbers a request to the agents of a location. A host that lacks a rank which ran
+// there at the request has lost it (CTL-8). A cast to the agents of procs may lack any.
 func (st *state) newRequest(at location) agentRequest {
 	r := agentRequest{serial: st.nextSerial(), evacuating: at.evacuating}
 	if st.spec.Actors != nil {
@@ -100,7 +100,8 @@ func (st *state) newRequest(at location) agentRequest {
 	return r
 }
 
-// answered returns the reply to the request. An error says nothing of the ranks that the reply lacks.
+// answered returns the reply to the request. After an error, the reply may lack ranks for other
+// reasons.
 func (r agentRequest) answered(o agent.Overlay, err error) agentAnswer {
 	if err != nil {
 		r.expected = nil
@@ -115,10 +116,9 @@ func (st *state) applyAnswer(x *effects, a agentAnswer, now time.Time) {
 		if i, ok := slices.BinarySearch(a.expected, rank); ok {
 			listed[i] = true
 		}
-		switch {
-		case s.Phase == agent.Failed:
+		if s.Phase == agent.Failed {
 			st.reportFailure(rank, reportedFailure{status: s, request: a.agentRequest}, now)
-		case st.concernsCurrent(rank, a.agentRequest):
+		} else if st.concernsCurrent(rank, a.agentRequest) {
 			st.advance(x, rank, s, actor.Event{Reason: s.Reason, At: now}, now)
 		}
 	})
