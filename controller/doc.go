@@ -83,8 +83,8 @@
 // request and is not in the reply has been lost with its hostd. After 250 ms it fails, and the
 // controller reports the end of its proc. The controller sends a renewal at once to a host with
 // another incarnation. Without leases it polls every supervision.poll-interval, and makes earlier
-// owners' leases endless. `mesh.stop.attempt` is
-// published before any host gets the order to stop, and also when the owner's end stops the mesh.
+// owners' leases endless. `mesh.stop.attempt` is published before any host gets the order to stop,
+// and also when the owner's end stops the mesh.
 //
 // Waits for ends skip failures that a restart follows. Orders for earlier generations have no
 // effect either. Each rank of a requested restart replies when it runs with its actors, or at its

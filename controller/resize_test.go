@@ -58,6 +58,38 @@ func TestStep_othersLearnOfAddedRanksOnceTheyRun_CTL20(t *testing.T) {
 	require.Empty(t, x.failures)
 }
 
+// The reply to a renewal may arrive after the Shrink, and after the next Grow.
+func TestStep_removedRanksAreNotLost_CTL20(t *testing.T) {
+	m := meshOf(t, shape.Of("host", 2).With("gpu", 2), 2)
+	st, err := newState(Spec{Procs: m, Region: m.Extent.Region()})
+	require.NoError(t, err)
+	now := time.Now()
+	running := agent.Status{Phase: agent.Running}
+	st.step(agent.Overlay{{First: 0, Count: 4, Status: running}}, now)
+	small := m
+	small.FirstGen = st.firstGenOfAdded(2)
+	small, err = small.Resize(m.Hosts[:1])
+	require.NoError(t, err)
+	request := st.newRequest(location{host: 1})
+	require.Equal(t, []int{2, 3}, request.expected)
+	st.step(shrinkage{small, "no need"}, now)
+	st.step(resized{}, now)
+	replies := []agent.Overlay{nil, {{First: 2, Count: 2, Status: agent.Status{Phase: agent.Stopped}}}}
+	due := func() {
+		for _, o := range replies {
+			require.Zero(t, st.step(request.answered(o, nil), now).wake)
+		}
+		require.Empty(t, st.step(timerFired{}, now.Add(endEventGrace)).procEnds)
+	}
+	due()
+	again, err := small.Resize(append([]subjects.HostID{small.Hosts[0]}, testproc.HostID(t, "d")))
+	require.NoError(t, err)
+	st.step(growth{again}, now)
+	st.step(agent.Overlay{{First: 2, Count: 2, Status: running}}, now)
+	due()
+	require.Equal(t, running.Phase, st.phaseOf(2))
+}
+
 // Hosts that are silent for a while may have another owner already.
 func TestResize_ownerThatNoHostConfirmsAddsNoHost_CTL20(t *testing.T) {
 	for want, said := range map[string]error{"too busy": errors.New("too busy"), "host b has no rank of it": nil} {

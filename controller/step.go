@@ -129,10 +129,12 @@ func (st *state) applyAnswer(x *effects, a agentAnswer, now time.Time) {
 	}
 }
 
-// reportFailure records a failure that waits for its event. The first report of a rank counts.
+// reportFailure records a failure that waits for its event. The first report of a rank counts. A
+// rank that was removed meanwhile has none.
 func (st *state) reportFailure(rank int, f reportedFailure, now time.Time) {
 	_, waits := st.reportedFailures[rank]
-	if waits || !st.concernsCurrent(rank, f.request) || st.phaseOf(rank).Terminal() {
+	phase := st.phaseOf(rank)
+	if waits || !st.concernsCurrent(rank, f.request) || phase == agent.NotExist || phase.Terminal() {
 		return
 	}
 	f.request.expected = nil
