@@ -247,3 +247,17 @@ func TestStep_lostRanksFailAndNoOthers_CTL8(t *testing.T) {
 		}
 	})
 }
+
+// Both links with a host break when its hostd starts again, one after the other.
+func TestRepeated_orderOutlivesBothLinks_CTL8(t *testing.T) {
+	for breaks, want := range map[int]error{0: nil, linkDirections: nil, linkDirections + 1: actor.ErrLinkBroken} {
+		_, err := repeated(func() (agent.Overlay, error) {
+			breaks--
+			if breaks >= 0 {
+				return nil, actor.ErrLinkBroken
+			}
+			return nil, nil
+		})
+		require.ErrorIs(t, err, want)
+	}
+}

@@ -108,12 +108,18 @@ func stopOn(ctx context.Context, host actor.Ref[agent.Agent], s agent.StopReques
 	return repeated(func() (agent.Overlay, error) { return agent.Stop.CallUrgent(ctx, host, s) })
 }
 
-// repeated gives an order to a host, and again if the link was to the hostd before it. The host
+// linkDirections are the links with a host: one for requests, and one for their replies. Each breaks
+// when its hostd starts again.
+const linkDirections = 2
+
+// repeated gives an order to a host, and again if a link was to the hostd before it. The host
 // carries out an order once.
-func repeated[R any](order func() (R, error)) (R, error) {
-	r, err := order()
-	if errors.Is(err, actor.ErrLinkBroken) {
+func repeated[R any](order func() (R, error)) (r R, err error) {
+	for range 1 + linkDirections {
 		r, err = order()
+		if !errors.Is(err, actor.ErrLinkBroken) {
+			break
+		}
 	}
 	return r, err
 }
