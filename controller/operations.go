@@ -108,8 +108,8 @@ func stopOn(ctx context.Context, host actor.Ref[agent.Agent], s agent.StopReques
 	return repeated(func() (agent.Overlay, error) { return agent.Stop.CallUrgent(ctx, host, s) })
 }
 
-// linkDirections are the links with a host: one for requests, and one for their replies. Each breaks
-// when its hostd starts again.
+// linkDirections are the links with a host: one for requests, and one for their replies. Each
+// breaks when its hostd starts again.
 const linkDirections = 2
 
 // repeated gives an order to a host, and again if a link was to the hostd before it. The host
