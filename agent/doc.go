@@ -21,6 +21,7 @@
 //     An ended generation never returns.
 //   - AGT-3 (status): The status of a rank only advances. Timeout and Unknown are results at the
 //     caller; no agent stores them. An unknown ID gives an empty reply, not an error.
+//     A host replies with all its ranks of a mesh.
 //   - AGT-5 (reply in time): A handler of an agent waits for no process, network or other actor.
 //     Wait and Stop reply when they are done, or shortly before the caller's deadline with the
 //     present statuses.

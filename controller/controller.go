@@ -285,6 +285,9 @@ func (c *controller) handle(ctx *actor.Context, what any) {
 	for _, h := range x.orphanHosts {
 		c.checkOrphans(ctx, h)
 	}
+	for _, h := range x.newHostds {
+		c.renewAtNewHostd(ctx, h)
+	}
 	c.scheduleWake(ctx, x.wake)
 	if c.started && c.isOver() {
 		c.unsubscribe()
@@ -383,11 +386,11 @@ func (c *controller) forEachShare(
 ) {
 	p := ctx.Proc()
 	for _, at := range c.locations(shares) {
-		asked := c.nextSerial()
+		asked := c.newRequest(at)
 		ctx.Go(func(work context.Context) func(*actor.Context) {
 			o, err := t(work, p, at.mesh, at.host)
 			return func(ctx *actor.Context) {
-				c.handle(ctx, agentAnswer{asked, o, at.evacuating})
+				c.handle(ctx, asked.answered(o, err))
 				if err != nil && !c.checkFenced(ctx, err) {
 					failed(ctx, at.host, err)
 				}
@@ -447,7 +450,7 @@ func (c *controller) Cleanup(ctx *actor.Context, why error) error {
 	}
 	for range places {
 		r := <-results
-		c.handle(ctx, agentAnswer{c.nextSerial(), r.o, r.at.evacuating})
+		c.handle(ctx, agentAnswer{agentRequest{serial: c.nextSerial(), evacuating: r.at.evacuating}, r.o})
 		if r.err != nil {
 			c.logStopError(ctx, r.at.host, r.err)
 		}

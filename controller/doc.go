@@ -26,8 +26,8 @@
 //   - CTL-6 (restart): A rank that fails after it ran restarts under the RestartPolicy, as its next
 //     generation, after a backoff, up to a limit. agent.Restart does so for healthy ranks,
 //     whatever the policy. Reports of former generations have no effect.
-//   - CTL-8 (host death): A silent host's ranks keep their status. They fail when it refuses or is
-//     dead (package presence), unless a healthy spare takes its place (RestartPolicy). A host that
+//   - CTL-8 (host death): A silent host's ranks keep their status. They fail when it refuses, lacks
+//     them in a reply, or is dead (package presence), unless a spare takes its place. A host that
 //     returns gets a stop for its remaining procs.
 //   - CTL-9 (news): A message from another process is a request, never news. News arrives only on
 //     event subjects, and permissions can limit their publishers.
@@ -79,9 +79,12 @@
 // added hosts know none. A mesh changes its hosts once at a time, and not while a host is drained;
 // a joining host waits for that. A host of the mesh needs no invite.
 //
-// Replies to renewals bring missed events. Without leases the controller polls every
-// supervision.poll-interval, and makes earlier owners' leases endless. `mesh.stop.attempt` is
-// published before any host gets the order to stop, and also when the owner's end stops the mesh.
+// Replies to renewals bring missed events. A host replies with all its ranks. One that ran at the
+// request and is not in the reply has been lost with its hostd. After 250 ms it fails, and the
+// controller reports the end of its proc. The controller sends a renewal at once to a host with
+// another incarnation. Without leases it polls every supervision.poll-interval, and makes earlier
+// owners' leases endless. `mesh.stop.attempt` is published before any host gets the order to stop,
+// and also when the owner's end stops the mesh.
 //
 // Waits for ends skip failures that a restart follows. Orders for earlier generations have no
 // effect either. Each rank of a requested restart replies when it runs with its actors, or at its

@@ -12,11 +12,17 @@ import (
 // Events of a controller, besides actor.Event and agent.Overlay. An Overlay is a reply newer than
 // every earlier event.
 
-// agentAnswer is the reply of agents to a request with a serial number.
-type agentAnswer struct {
-	serial     uint64 // state.serial at the request; ranks that started since are ignored
-	overlay    agent.Overlay
+// agentRequest is a request to agents for the statuses of their ranks.
+type agentRequest struct {
+	serial     uint64          // state.serial at the request; ranks that started since are ignored
 	evacuating subjects.HostID // set: the agent is of this host under evacuation; ranks that left are ignored
+	expected   []int           // ascending: ranks that the host had, which therefore are in its reply
+}
+
+// agentAnswer is the reply to a request.
+type agentAnswer struct {
+	agentRequest
+	overlay agent.Overlay
 }
 
 // createFailure is the error of creating one share of the mesh.
@@ -47,6 +53,7 @@ type effects struct {
 	departures  []departure       // ranks to stop, for a start elsewhere
 	staleHosts  []subjects.HostID // hosts that returned, to be sent a stop for their remaining procs
 	orphanHosts []subjects.HostID // dead hosts whose kept procs are to be probed
+	newHostds   []subjects.HostID // hosts whose hostd may have started again, to be asked for their ranks
 	wake        time.Time         // of the next timerFired; zero: unchanged
 
 	actorWaits []actorWait // moved ranks whose actors have yet to start

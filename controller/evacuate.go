@@ -108,7 +108,7 @@ func (r *meshRecord) phaseOf(rank int) agent.Phase { return r.table.Status(r.spe
 func (st *state) handleEvacuatedDeath(x *effects, m *evacuation, h hostChange, now time.Time) {
 	st.diedHosts[h.Host] = true
 	reason := fmt.Sprintf("host %s is dead: %s", h.Host.Label(), h.Reason)
-	e := hostDeathEvent(h, reason)
+	e := lostProcEvent(h.Host, reason, h.At)
 	ranks := slices.Clone(m.queue)
 	for _, rank := range m.inFlight {
 		if st.peek(rank).phase == departing {

@@ -62,7 +62,7 @@ func TestFaultAC7_stateListsEachRankOfTheRegionOnce(t *testing.T) {
 	}
 }
 
-func TestFaultAC8_failingQueryDoesNotFailARank(t *testing.T) {
+func TestFaultAC8_failingQueryFailsNoRankAndALostRankFailsOnce_CTL8(t *testing.T) {
 	testkit.Virtual(t, func(t *testing.T) {
 		r := newRig(t)
 		r.spec.Lease = time.Second
@@ -73,11 +73,22 @@ func TestFaultAC8_failingQueryDoesNotFailARank(t *testing.T) {
 		wait(t, ref, agent.Running)
 		port := subscribe(t, r.p, ref)
 		for _, h := range r.hosts {
-			h.await(t, "keepalive 1s", 3)
+			h.await(t, "keepalive 1s", 5)
 		}
-		require.Equal(t, one(4, agent.Running, ""), wait(t, ref, agent.Running))
-		r.teller(t).Emit(r.killed(2))
-		require.Equal(t, 2, testkit.Next(t, port).Rank, "no earlier event")
+		const lost = "host b does not have it: hostd has started again"
+		require.Equal(t, agent.Overlay{
+			{First: 0, Count: 2, Status: agent.Status{Phase: agent.Running}},
+			{First: 2, Count: 2, Status: agent.Status{Phase: agent.Failed, Reason: lost}},
+		}, wait(t, ref, agent.Running))
+		for _, rank := range []int{2, 3} {
+			require.Equal(t, rank, testkit.Next(t, port).Rank)
+			require.Eventually(t, func() bool {
+				_, down := r.p.Members().Down(r.spec.Procs.ProcID(rank, 0))
+				return down
+			}, testkit.Patience, time.Millisecond, "calls to its proc fail")
+		}
+		r.teller(t).Emit(r.killed(1))
+		require.Equal(t, 1, testkit.Next(t, port).Rank, "no earlier event")
 	})
 }
 

@@ -135,7 +135,11 @@ func anything(r *rapid.T, st *state) any {
 	case 0:
 		return overlay
 	case 1:
-		return agentAnswer{serial: uint64(count.Draw(r, "asked")), overlay: overlay}
+		asked := agentRequest{serial: uint64(count.Draw(r, "asked"))}
+		if rapid.Bool().Draw(r, "expects") {
+			asked = st.newRequest(location{host: rapid.IntRange(0, len(st.spec.Procs.Hosts)-1).Draw(r, "at")})
+		}
+		return asked.answered(overlay, nil)
 	case 2:
 		return startResult{starts: []rankStart{{rapid.IntRange(0, 3).Draw(r, "started"), number.Draw(r, "in")}},
 			overlay: overlay}

@@ -128,7 +128,9 @@ func (k *LeaseRenewer) renewAtHost(host subjects.HostID, all []renewRequest) {
 	}
 	ctx, cancel := context.WithTimeout(k.ctx, within)
 	defer cancel()
-	said, err := agent.RenewAll(ctx, hostAgent(k.p, host), leases)
+	said, err := repeated(func() ([]agent.RenewResult, error) {
+		return agent.RenewAll(ctx, hostAgent(k.p, host), leases)
+	})
 	for i, w := range all {
 		if i < len(said) {
 			w.answer <- renewResult{said[i].Statuses, said[i].Err()}

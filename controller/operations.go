@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -83,7 +84,9 @@ func (o orders) renewShare(
 	if o.mesh.Renewer != nil {
 		return o.mesh.Renewer.renewLease(ctx, m.Hosts[host], lease)
 	}
-	return agent.CallWithFallback(ctx, agent.Keepalive, hostAgent(p, m.Hosts[host]), lease)
+	return repeated(func() (agent.Overlay, error) {
+		return agent.CallWithFallback(ctx, agent.Keepalive, hostAgent(p, m.Hosts[host]), lease)
+	})
 }
 
 // stop asks a host, or the proc agents, to stop their ranks and waits until they have.
@@ -105,14 +108,20 @@ func stopOn(ctx context.Context, host actor.Ref[agent.Agent], s agent.StopReques
 	return repeated(func() (agent.Overlay, error) { return agent.Stop.CallUrgent(ctx, host, s) })
 }
 
-// repeated gives an order to a host, and again if the link was to the hostd before it. The host
+// linkDirections are the links with a host: one for requests, and one for their replies. Each
+// breaks when its hostd starts again.
+const linkDirections = 2
+
+// repeated gives an order to a host, and again if a link was to the hostd before it. The host
 // carries out an order once.
-func repeated(order func() (agent.Overlay, error)) (agent.Overlay, error) {
-	o, err := order()
-	if errors.Is(err, actor.ErrLinkBroken) {
-		o, err = order()
+func repeated[R any](order func() (R, error)) (r R, err error) {
+	for range 1 + linkDirections {
+		r, err = order()
+		if !errors.Is(err, actor.ErrLinkBroken) {
+			break
+		}
 	}
-	return o, err
+	return r, err
 }
 
 // checkOwner refuses an order about the mesh from another user's program (AGT-13).
@@ -229,15 +238,28 @@ func (c *controller) renew(ctx *actor.Context) {
 			return
 		}
 		c.noteStall(ctx, time.Since(c.nextRenewal), every)
-		c.renewLeases(ctx)
+		c.renewLeases(ctx, c.shares())
 		c.askSpares(ctx, func(*actor.Context) {})
 		c.renew(ctx)
 	})
 }
 
-// renewLeases renews each lease once. The first renewal after a Grow or Shrink tells a host the
-// mesh.
-func (c *controller) renewLeases(ctx *actor.Context) {
+// renewAtNewHostd renews the leases at a host whose hostd may have started again. The reply lacks
+// the ranks that ended with the hostd before it (CTL-8).
+func (c *controller) renewAtNewHostd(ctx *actor.Context, host subjects.HostID) {
+	delete(c.informed, host)
+	index := slices.Index(c.spec.Procs.Hosts, host)
+	if v := c.evacuations[host]; v != nil {
+		index = v.index
+	}
+	if c.started && index >= 0 && !c.isOver() {
+		c.renewLeases(ctx, []int{index})
+	}
+}
+
+// renewLeases renews each lease of some shares once. The first renewal after a Grow or Shrink tells
+// a host the mesh.
+func (c *controller) renewLeases(ctx *actor.Context, shares []int) {
 	o := c.orders
 	m := c.description()
 	news := map[int]*agent.Mesh{}
@@ -252,7 +274,7 @@ func (c *controller) renewLeases(ctx *actor.Context) {
 	renew := func(ctx context.Context, p *actor.Proc, at agent.Mesh, host int) (agent.Overlay, error) {
 		return o.renewShare(ctx, p, at, host, news[host])
 	}
-	c.forEachShare(ctx, c.shares(), renew, c.onRenewError)
+	c.forEachShare(ctx, shares, renew, c.onRenewError)
 }
 
 // onRenewError reports a failed renewal. It changes no rank (CTL-8).

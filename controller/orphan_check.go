@@ -35,10 +35,13 @@ func (st *state) procsMayOutlive(x *effects, index int, h hostChange) bool {
 
 // orphansOn returns the ranks on a host whose procs may outlive it.
 func (r *meshRecord) orphansOn(index int) []int {
-	return slices.DeleteFunc(r.ranksOn(index), func(rank int) bool {
-		phase := r.phaseOf(rank)
-		return phase != agent.Running && phase != agent.ShuttingDown
-	})
+	return slices.DeleteFunc(r.ranksOn(index), func(rank int) bool { return !r.isLive(rank) })
+}
+
+// isLive reports whether the proc of a rank runs or stops.
+func (r *meshRecord) isLive(rank int) bool {
+	phase := r.phaseOf(rank)
+	return phase == agent.Running || phase == agent.ShuttingDown
 }
 
 // checkOrphans probes the procs of a dead host until the host is back or none of them answers.

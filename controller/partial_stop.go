@@ -30,24 +30,42 @@ func (c *controller) stopRegion(
 	pending := len(places)
 	orders := c.orders
 	for _, at := range places {
-		asked := c.nextSerial()
+		asked := c.newRequest(at)
 		ctx.Go(func(work context.Context) func(*actor.Context) {
 			work, cancel := context.WithTimeout(work, limit)
 			defer cancel()
 			o, err := orders.stop(work, p, at.mesh, at.host, s)
 			return func(ctx *actor.Context) {
-				c.handle(ctx, agentAnswer{asked, c.toMeshRanks(o, part), at.evacuating})
+				c.handle(ctx, asked.answered(c.toMeshRanks(o, part), err))
 				if err != nil && !c.checkFenced(ctx, err) {
 					c.logStopError(ctx, at.host, err)
 				}
 				pending--
 				if pending == 0 {
-					reply.Reply(c.statuses(part), nil)
+					c.whenReported(ctx, part, func() { reply.Reply(c.statuses(part), nil) })
 				}
 			}
 		})
 	}
 	return nil, nil
+}
+
+// whenReported calls then once no failure of a region waits for its event.
+func (c *controller) whenReported(ctx *actor.Context, part shape.Region, then func()) {
+	var by time.Time
+	for rank, f := range c.reportedFailures {
+		if _, base := c.hostIndex(rank); part.Contains(base) && f.waitUntil.After(by) {
+			by = f.waitUntil
+		}
+	}
+	if by.IsZero() {
+		then()
+		return
+	}
+	ctx.After(max(0, time.Until(by)), func(ctx *actor.Context) {
+		c.handle(ctx, timerFired{})
+		then()
+	})
 }
 
 // checkRegion refuses a region outside the mesh, or one that cannot be stopped alone.

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/shape"
 )
 
@@ -39,4 +40,19 @@ func TestStop_regionNeedsOneMessagePerHost(t *testing.T) {
 	require.NoError(t, err)
 	_, err = agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Region: &beyond})
 	require.Error(t, err)
+}
+
+func TestStop_regionRepliesWithLostRanksAsFailed_CTL8(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		ref := r.own(t, r.spec)
+		create(t, ref)
+		wait(t, ref, agent.Running)
+		r.hosts[1].table = agent.NewTable() // its next hostd
+		part, err := r.spec.Region.Slice("host", 1, 2)
+		require.NoError(t, err)
+		o, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Reason: "enough", Region: &part})
+		require.NoError(t, err)
+		require.Equal(t, one(2, agent.Failed, "host b does not have it: hostd has started again"), o)
+	})
 }

@@ -224,6 +224,10 @@ func (st *state) handleHostChange(x *effects, h hostChange, now time.Time) {
 			delete(st.diedHosts, h.Host)
 			x.staleHosts = append(x.staleHosts, h.Host)
 		}
+		if st.spec.Actors == nil && h.Incarnation != 0 && h.Incarnation != st.incarnations[h.Host] {
+			st.incarnations[h.Host] = h.Incarnation
+			x.newHostds = append(x.newHostds, h.Host)
+		}
 	}
 	switch m := st.evacuations[h.Host]; {
 	case m != nil && h.State == presence.Dead:
@@ -254,7 +258,7 @@ func (st *state) endRanksOn(x *effects, index int, h hostChange, now time.Time) 
 	}
 	st.diedHosts[h.Host] = true
 	reason := fmt.Sprintf("host %s is dead: %s", h.Host.Label(), h.Reason)
-	e := hostDeathEvent(h, reason)
+	e := lostProcEvent(h.Host, reason, h.At)
 	ranks := st.ranksOn(index)
 	x.procEnds = st.procEnds(ranks, e)
 	st.replaceHost(index)
@@ -271,15 +275,14 @@ func (st *state) endRanksOn(x *effects, index int, h hostChange, now time.Time) 
 	}
 }
 
-// hostDeathEvent is the end of a proc on a dead host.
-func hostDeathEvent(h hostChange, reason string) actor.Event {
+// lostProcEvent is the end of a proc that was lost with its hostd.
+func lostProcEvent(host subjects.HostID, reason string, at time.Time) actor.Event {
 	return actor.Event{
-		Status: string(actor.Failed), Reason: reason, Host: h.Host.String(), At: h.At, Step: "proc.exit.unknown",
+		Status: string(actor.Failed), Reason: reason, Host: host.String(), At: at, Step: "proc.exit.unknown",
 	}
 }
 
-// procEnds returns the ends of the procs on a dead host, one event for adjacent ranks of one
-// generation.
+// procEnds returns the ends of lost procs, one event for adjacent ranks of one generation.
 func (st *state) procEnds(ranks []int, e actor.Event) (all []actor.Event) {
 	e.Kind = actor.KindProc
 	e.Mesh = st.spec.Procs.ID.String()

@@ -214,7 +214,11 @@ func (c *controller) confirmOwner(ctx *actor.Context, then func(*actor.Context, 
 		defer cancel()
 		errs := make([]error, len(hosts))
 		fanout.Each(maxUrgentCalls, hosts, func(i int, h subjects.HostID) {
-			_, errs[i] = agent.CallWithFallback(work, agent.Keepalive, hostAgent(p, h), lease)
+			said, err := agent.CallWithFallback(work, agent.Keepalive, hostAgent(p, h), lease)
+			if err == nil && len(said) == 0 {
+				err = fmt.Errorf("host %s has no rank of it", h.Label()) // its next hostd knows no owner
+			}
+			errs[i] = err
 		})
 		return func(ctx *actor.Context) {
 			for _, err := range errs {
@@ -374,7 +378,7 @@ func (c *controller) announce(ctx *actor.Context) {
 		Revision: m.Revision, Reason: fmt.Sprintf("revision %d has %d hosts", m.Revision, len(m.Hosts)),
 		At: time.Now(),
 	})
-	c.renewLeases(ctx)
+	c.renewLeases(ctx, c.shares())
 }
 
 // addRanks starts the ranks of a grown mesh. It calls then once they run or have ended, or after

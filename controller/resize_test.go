@@ -58,16 +58,52 @@ func TestStep_othersLearnOfAddedRanksOnceTheyRun_CTL20(t *testing.T) {
 	require.Empty(t, x.failures)
 }
 
+// The reply to a renewal may arrive after the Shrink, and after the next Grow.
+func TestStep_removedRanksAreNotLost_CTL20(t *testing.T) {
+	m := meshOf(t, shape.Of("host", 2).With("gpu", 2), 2)
+	st, err := newState(Spec{Procs: m, Region: m.Extent.Region()})
+	require.NoError(t, err)
+	now := time.Now()
+	running := agent.Status{Phase: agent.Running}
+	st.step(agent.Overlay{{First: 0, Count: 4, Status: running}}, now)
+	small := m
+	small.FirstGen = st.firstGenOfAdded(2)
+	small, err = small.Resize(m.Hosts[:1])
+	require.NoError(t, err)
+	request := st.newRequest(location{host: 1})
+	require.Equal(t, []int{2, 3}, request.expected)
+	st.step(shrinkage{small, "no need"}, now)
+	st.step(resized{}, now)
+	replies := []agent.Overlay{nil, {{First: 2, Count: 2, Status: agent.Status{Phase: agent.Stopped}}}}
+	due := func() {
+		for _, o := range replies {
+			require.Zero(t, st.step(request.answered(o, nil), now).wake)
+		}
+		require.Empty(t, st.step(timerFired{}, now.Add(endEventGrace)).procEnds)
+	}
+	due()
+	again, err := small.Resize(append([]subjects.HostID{small.Hosts[0]}, testproc.HostID(t, "d")))
+	require.NoError(t, err)
+	st.step(growth{again}, now)
+	st.step(agent.Overlay{{First: 2, Count: 2, Status: running}}, now)
+	due()
+	require.Equal(t, running.Phase, st.phaseOf(2))
+}
+
 // Hosts that are silent for a while may have another owner already.
 func TestResize_ownerThatNoHostConfirmsAddsNoHost_CTL20(t *testing.T) {
-	r := newRig(t, func(h *fakeHost) {
-		h.renew = func() (agent.Overlay, error) { return nil, errors.New("too busy") }
-	})
-	ref := r.own(t, r.spec)
-	create(t, ref)
-	wait(t, ref, agent.Running)
-	more := agent.ResizeRequest{ID: idOf(t, ref), Add: []subjects.HostID{testproc.HostID(t, "c")}}
-	_, err := agent.Resize.Call(testkit.Soon(t), ref, more)
-	require.ErrorContains(t, err, "no host of "+more.ID+" confirms its owner")
-	require.ErrorContains(t, err, "too busy")
+	for want, said := range map[string]error{"too busy": errors.New("too busy"), "host b has no rank of it": nil} {
+		t.Run(want, func(t *testing.T) {
+			r := newRig(t, func(h *fakeHost) {
+				h.renew = func() (agent.Overlay, error) { return nil, said }
+			})
+			ref := r.own(t, r.spec)
+			create(t, ref)
+			wait(t, ref, agent.Running)
+			more := agent.ResizeRequest{ID: idOf(t, ref), Add: []subjects.HostID{testproc.HostID(t, "c")}}
+			_, err := agent.Resize.Call(testkit.Soon(t), ref, more)
+			require.ErrorContains(t, err, "no host of "+more.ID+" confirms its owner")
+			require.ErrorContains(t, err, want)
+		})
+	}
 }

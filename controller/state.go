@@ -23,6 +23,7 @@ type state struct {
 	supervisor       *supervise.State
 	spares           sparePool
 	diedHosts        map[subjects.HostID]bool        // hosts that died; ranks of the mesh may still run there
+	incarnations     map[subjects.HostID]uint64      // of live hosts, as far as known
 	withoutOrphans   map[subjects.HostID]bool        // dead hosts without live kept procs
 	evacuations      map[subjects.HostID]*evacuation // by the host under evacuation
 	restarting       map[int]bool                    // ranks with a requested restart
@@ -39,6 +40,8 @@ type rankState struct {
 	restarts  int       // restarts so far
 	cause     actor.Event
 	dropped   bool // the mesh continues without the rank
+
+	unconfirmed bool // the link to its host broke during its creation
 
 	migration    migration          // a migration does not count as a restart
 	oldHost      subjects.HostID    // the host under evacuation on which the rank still runs; zero: none
@@ -75,6 +78,7 @@ func newState(s Spec) (*state, error) {
 		rankStates:       rankStates{},
 		spares:           newSparePool(s.RestartPolicy.Spares),
 		diedHosts:        map[subjects.HostID]bool{},
+		incarnations:     map[subjects.HostID]uint64{},
 		withoutOrphans:   map[subjects.HostID]bool{},
 		evacuations:      map[subjects.HostID]*evacuation{},
 		restarting:       map[int]bool{},

@@ -2,6 +2,8 @@ package controller
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -21,7 +23,7 @@ func (st *state) step(heard any, now time.Time) effects {
 	}
 	switch h := heard.(type) {
 	case agent.Overlay:
-		st.applyAnswer(x, agentAnswer{serial: st.serial + 1, overlay: h}, now)
+		st.applyAnswer(x, agentAnswer{agentRequest{serial: st.serial + 1}, h}, now)
 	case agentAnswer:
 		st.applyAnswer(x, h, now)
 	case createFailure:
@@ -30,6 +32,7 @@ func (st *state) step(heard any, now time.Time) effects {
 				st.advance(x, rank, s, actor.Event{Reason: s.Reason, At: now}, now)
 			} else {
 				st.setReason(rank, s.Reason)
+				st.rankState(rank).unconfirmed = errors.Is(h.err, actor.ErrLinkBroken)
 			}
 		}
 	case actor.Event:
@@ -76,45 +79,103 @@ const endEventGrace = 250 * time.Millisecond
 // and the last lines of stderr, travels beside the answer and may arrive after it.
 type reportedFailure struct {
 	status    agent.Status
-	answer    agentAnswer // without its overlay
+	lost      bool // the answer lacks the rank: no agent reports its end
+	request   agentRequest
 	waitUntil time.Time
+}
+
+// newRequest numbers a request to the agents of a location. A host that lacks a rank which ran
+// there at the request has lost it (CTL-8). A cast to the agents of procs may lack any.
+func (st *state) newRequest(at location) agentRequest {
+	r := agentRequest{serial: st.nextSerial(), evacuating: at.evacuating}
+	if st.spec.Actors != nil {
+		return r
+	}
+	for _, rank := range st.ranksOn(at.host) {
+		known := st.isLive(rank) || st.peek(rank).unconfirmed && st.phaseOf(rank) == agent.Initializing
+		if known && st.concernsCurrent(rank, r) {
+			r.expected = append(r.expected, rank)
+		}
+	}
+	return r
+}
+
+// answered returns the reply to the request. After an error, the reply may lack ranks for other
+// reasons.
+func (r agentRequest) answered(o agent.Overlay, err error) agentAnswer {
+	if err != nil {
+		r.expected = nil
+	}
+	return agentAnswer{r, o}
 }
 
 // applyAnswer applies the agents' statuses. Failures wait for their events.
 func (st *state) applyAnswer(x *effects, a agentAnswer, now time.Time) {
+	listed := make([]bool, len(a.expected))
 	a.overlay.Each(st.spec.Region.NumRanks(), func(rank int, s agent.Status) {
-		switch _, waits := st.reportedFailures[rank]; {
-		case !st.concernsCurrent(rank, a):
-		case s.Phase != agent.Failed:
+		if i, ok := slices.BinarySearch(a.expected, rank); ok {
+			listed[i] = true
+		}
+		if s.Phase == agent.Failed {
+			st.reportFailure(rank, reportedFailure{status: s, request: a.agentRequest}, now)
+		} else if st.concernsCurrent(rank, a.agentRequest) {
 			st.advance(x, rank, s, actor.Event{Reason: s.Reason, At: now}, now)
-		case !waits && !st.phaseOf(rank).Terminal():
-			st.reportedFailures[rank] = reportedFailure{
-				status: s, answer: agentAnswer{serial: a.serial, evacuating: a.evacuating},
-				waitUntil: now.Add(endEventGrace),
-			}
 		}
 	})
+	for i, rank := range a.expected {
+		if !listed[i] {
+			st.reportFailure(rank, reportedFailure{lost: true, request: a.agentRequest}, now)
+		}
+	}
+}
+
+// reportFailure records a failure that waits for its event. The first report of a rank counts. A
+// rank that was removed meanwhile has none.
+func (st *state) reportFailure(rank int, f reportedFailure, now time.Time) {
+	_, waits := st.reportedFailures[rank]
+	phase := st.phaseOf(rank)
+	if waits || !st.concernsCurrent(rank, f.request) || phase == agent.NotExist || phase.Terminal() {
+		return
+	}
+	f.request.expected = nil
+	f.waitUntil = now.Add(endEventGrace)
+	st.reportedFailures[rank] = f
 }
 
 // concernsCurrent reports whether a reply is about the current generation of a rank. A reply to a
 // request from before a restart is not, nor is any reply during a restart.
-func (st *state) concernsCurrent(rank int, a agentAnswer) bool {
+func (st *state) concernsCurrent(rank int, r agentRequest) bool {
 	seat := st.peek(rank)
-	return seat.phase == stable && seat.validFrom <= a.serial && seat.oldHost == a.evacuating
+	return seat.phase == stable && seat.validFrom <= r.serial && seat.oldHost == r.evacuating
 }
 
-// endReportedFailures ends the ranks whose events did not come in time.
+// endReportedFailures ends the ranks whose events did not come in time. Only the controller of the
+// procs can report the ends of lost ones.
 func (st *state) endReportedFailures(x *effects, now time.Time) {
+	var ends []actor.Event
 	for _, rank := range slices.Sorted(maps.Keys(st.reportedFailures)) {
 		f := st.reportedFailures[rank]
 		if now.Before(f.waitUntil) {
 			continue
 		}
 		delete(st.reportedFailures, rank)
-		if st.concernsCurrent(rank, f.answer) {
-			st.advance(x, rank, f.status, actor.Event{Reason: f.status.Reason, At: now}, now)
+		if !st.concernsCurrent(rank, f.request) {
+			continue
 		}
+		e := actor.Event{Reason: f.status.Reason, At: now}
+		if f.lost {
+			host := st.hostOf(rank)
+			reason := fmt.Sprintf("host %s does not have it", host.Label())
+			if st.isLive(rank) {
+				reason += ": hostd has started again"
+			}
+			f.status = agent.Status{Phase: agent.Failed, Reason: reason}
+			e = lostProcEvent(host, reason, now)
+			ends = append(ends, st.procEnds([]int{rank}, e)...)
+		}
+		st.advance(x, rank, f.status, e, now)
 	}
+	x.procEnds = append(x.procEnds, agent.JoinRuns(ends)...)
 }
 
 // handleEvent applies an event of a proc of the mesh, or of an actor in one. The end of either ends

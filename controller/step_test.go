@@ -71,6 +71,8 @@ type scenario struct {
 	st  *state
 	now time.Time
 
+	asked agentRequest
+
 	invitations map[string]agent.Invitation
 	joiners     map[string]subjects.HostID
 }
@@ -95,6 +97,23 @@ func (s *scenario) applyLine(verb string, args []string) string {
 		s.st.stopMesh(&x, strings.Join(args, " "), s.now)
 	case "overlay": // first+count phase [reason]
 		x = s.st.step(agent.Overlay{s.run(args)}, s.now)
+	case "ask": // host, or its index and one that is being emptied: its ranks are asked for
+		at := location{host: slices.Index(s.st.spec.Procs.Hosts, s.hostOf(args[0]))}
+		if len(args) > 1 {
+			at = location{host: s.number(args[0]), evacuating: s.hostOf(args[1])}
+		}
+		s.asked = s.st.newRequest(at)
+	case "reply": // [first+count phase [reason]] to the last ask; empty: the host has none
+		var o agent.Overlay
+		if len(args) > 0 {
+			o = agent.Overlay{s.run(args)}
+		}
+		x = s.st.step(s.asked.answered(o, nil), s.now)
+	case "error": // in place of the reply
+		x = s.st.step(s.asked.answered(nil, errors.New("no answer")), s.now)
+	case "life": // host n: it is alive in its nth life
+		x = s.st.step(hostChange{Host: s.hostOf(args[0]), State: presence.Alive,
+			Incarnation: uint64(s.number(args[1])), At: s.now}, s.now)
 	case "late": // first+count phase [reason]: an answer to what was asked at the very beginning
 		x = s.st.step(agentAnswer{overlay: agent.Overlay{s.run(args)}}, s.now)
 	case "started": // rank gen phase [reason], where refused is an error
@@ -135,7 +154,8 @@ func (s *scenario) applyLine(verb string, args []string) string {
 		}
 		x = s.st.step(l, s.now)
 	case "behind": // host first+count phase: the answer of a host that is being emptied
-		x = s.st.step(agentAnswer{s.st.nextSerial(), agent.Overlay{s.run(args[1:])}, s.hostOf(args[0])}, s.now)
+		x = s.st.step(agentAnswer{agentRequest{serial: s.st.nextSerial(), evacuating: s.hostOf(args[0])},
+			agent.Overlay{s.run(args[1:])}}, s.now)
 	case "leaves": // rank.gen type: an actor ends because its proc stops
 		e, proc := s.event("actor", []string{args[0], "stopped", args[1]}),
 			s.event("proc", []string{args[0], "stopping"})
@@ -179,6 +199,9 @@ func (s *scenario) applyLine(verb string, args []string) string {
 	case "silent": // host: an agent said nothing
 		x = s.st.step(createFailure{host: s.number(args[0]),
 			err: &actor.Error{Code: actor.CodeDeadline, Text: "no answer"}}, s.now)
+	case "broken": // host: the link to its hostd broke
+		x = s.st.step(createFailure{host: s.number(args[0]), err: &actor.Error{Code: actor.CodeLinkBroken, Text: "link broken"}},
+			s.now)
 	case "invite", "join", "replay", "joins", "fails":
 		return s.applyInvite(verb, args)
 	default:
@@ -222,6 +245,9 @@ func (s *scenario) trace(x effects) string {
 	}
 	for _, h := range x.staleHosts {
 		fmt.Fprintf(&out, "\tstops what is left on %s\n", h.Label())
+	}
+	for _, h := range x.newHostds {
+		fmt.Fprintf(&out, "\tasks: %s\n", h.Label())
 	}
 	if !x.wake.IsZero() {
 		fmt.Fprintf(&out, "\tdue in %s\n", x.wake.Sub(s.now))

@@ -328,6 +328,7 @@ func (c *core) emitChange(h *host, why string) {
 	h.lastChange = Change{
 		Host: h.id, State: h.state, Reason: why, Silence: c.now - h.lastHeard, NeverHeard: h.neverHeard,
 		Graceful: h.state == Dead && h.goodbye, Mode: h.mode, Gateway: h.gateway,
+		Incarnation: h.incarnation,
 	}
 	h.lastChangeAt = c.now
 	c.changes = append(c.changes, h.lastChange)

@@ -37,9 +37,9 @@
 //     Watch its function is not called.
 //   - PRES-9 (sender): A heartbeat counts for the sending process's host only. False messages harm
 //     only their sender's own host.
-//   - PRES-11 (changes): A new mode or gateway of a host is reported while it is alive, else on
-//     its return. An EventReporter starts with the first state other than alive, then reports each
-//     change once.
+//   - PRES-11 (changes): A new mode, gateway or incarnation of a host is reported while it is
+//     alive, else on its return. An EventReporter starts with the first state other than alive,
+//     then reports each change of state or mode once.
 //
 // # Details
 //

@@ -31,7 +31,7 @@ type host struct {
 	lastHeard    time.Duration // last sign of life; at first, the start of the watch
 	suspectSince time.Duration // of a suspect host
 
-	incarnation, seq uint64
+	incarnation, seq uint64 // of the last heartbeat; 0: none so far
 	goodbye          bool   // of that incarnation
 	closeReason      string // why it stops; "": not stopping or not given
 	mode             agent.HostMode
@@ -117,13 +117,18 @@ func (c *core) onHeartbeat(b agent.Heartbeat) {
 		return
 	}
 	silence := c.now - h.lastHeard
+	why := "it takes procs"
+	if h.incarnation != 0 && b.Incarnation != h.incarnation {
+		why = "it has started again"
+	}
+	news := b.Incarnation != h.incarnation
 	h.incarnation = b.Incarnation
 	h.seq = b.Seq
 	h.goodbye = b.Goodbye
 	h.closeReason = ""
 	h.lastHeard, h.neverHeard = c.now, false
 	mode := cmp.Or(b.Mode, agent.ModeOpen)
-	news := (mode != h.mode || b.Gateway != h.gateway) && h.state == Alive
+	news = (news || mode != h.mode || b.Gateway != h.gateway) && h.state == Alive
 	h.mode = mode
 	h.gateway = b.Gateway
 	h.lagFactor = max(1, h.lagFactor-1,
@@ -147,7 +152,7 @@ func (c *core) onHeartbeat(b agent.Heartbeat) {
 		}
 	case news:
 		h.resetProbes()
-		c.emitChange(h, cmp.Or(b.Reason, "it takes procs"))
+		c.emitChange(h, cmp.Or(b.Reason, why))
 	default:
 		h.resetProbes()
 		c.decide(h, verdictAlive)

@@ -28,7 +28,7 @@ func (s State) String() string {
 	return stateNames[s]
 }
 
-// Change reports a new state, mode or gateway of a host.
+// Change reports a new state, mode, gateway or incarnation of a host.
 type Change struct {
 	Host       subjects.HostID
 	State      State
@@ -39,4 +39,6 @@ type Change struct {
 	Mode       agent.HostMode     // last known mode; changes are reported for live hosts
 	Gateway    subjects.ProcessID // the gateway of its last heartbeat, as for Mode
 	At         time.Time
+
+	Incarnation uint64 // of its last heartbeat, as for Mode: a hostd that starts again has another
 }

@@ -40,7 +40,8 @@ func newTrial(t *rapid.T) *trial {
 func (r *trial) check(c Change) {
 	label := c.Host.Label()
 	last, before := r.told[label]
-	require.True(r.t, !before || last.State != c.State, "%v: again: %s", r.now, c.line())
+	started := c.State == Alive && c.Incarnation != last.Incarnation
+	require.True(r.t, !before || last.State != c.State || started, "%v: again: %s", r.now, c.line())
 	r.told[label] = c
 	if c.State != Dead {
 		return

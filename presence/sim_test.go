@@ -258,5 +258,8 @@ func (c Change) line() string {
 	if c.Gateway.IsValid() {
 		state += " with " + c.Gateway.Proc().Mesh.Label()
 	}
+	if c.State == Alive && c.Incarnation > 1 {
+		state += fmt.Sprintf(" in life %d", c.Incarnation)
+	}
 	return fmt.Sprintf("%s %s: %s", c.Host.Label(), state, c.Reason)
 }

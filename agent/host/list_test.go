@@ -29,6 +29,34 @@ func TestGet_listOfAllMeshesFitsAMessage(t *testing.T) {
 	require.Equal(t, one, r.states(t, m), "the record is unchanged")
 }
 
+// The owner of a mesh takes a rank that is not in a reply for lost.
+func TestReplies_haveAllRanksOfTheMesh_AGT3(t *testing.T) {
+	t.Parallel()
+	for name, mode := range modes(t) {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, mode)
+			m := r.mesh(t, 3)
+			r.create(t, m)
+			part, err := m.Extent.Region().Slice("gpu", 1, 2)
+			require.NoError(t, err)
+			phases := func(o agent.Overlay) (all []agent.Phase) {
+				o.Each(m.Extent.NumRanks(), func(_ int, s agent.Status) { all = append(all, s.Phase) })
+				return all
+			}
+			want := []agent.Phase{agent.Running, agent.Stopped, agent.Running}
+			o, err := agent.Stop.Call(t.Context(), r.agent(), agent.StopRequest{ID: m.ID.String(), Region: &part})
+			require.NoError(t, err)
+			require.Equal(t, want, phases(o))
+			o, err = agent.Keepalive.Call(t.Context(), r.agent(), agent.Lease{ID: m.ID.String(), TTL: time.Minute})
+			require.NoError(t, err)
+			require.Equal(t, want, phases(o))
+			said, err := agent.Renew.Call(t.Context(), r.agent(), []agent.Lease{{ID: m.ID.String(), TTL: time.Minute}})
+			require.NoError(t, err)
+			require.Equal(t, want, phases(said[0].Statuses))
+		})
+	}
+}
+
 func TestGet_measuresProcsOnRequestOnly(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *host.Options) { o.Allow = []string{"/bin/sh"} })

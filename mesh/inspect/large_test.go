@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ import (
 
 // largeMesh is an Inventory of one mesh of 8 ranks on each host, as hosts report it. Of every
 // deadEvery hosts one is dead, with its ranks.
-func largeMesh(t *testing.T, hosts, deadEvery int) mesh.Inventory {
+func largeMesh(t testing.TB, hosts, deadEvery int) mesh.Inventory {
 	t.Helper()
 	const id = "large-0000000000000"
 	var inv mesh.Inventory
@@ -49,31 +50,42 @@ func largeMesh(t *testing.T, hosts, deadEvery int) mesh.Inventory {
 	return inv
 }
 
-// A rank of a tenth of the hosts is lost. Four times as many hosts take about four times as long.
-func TestExplanation_timeGrowsWithTheRanksAlone(t *testing.T) {
-	fastest := func(hosts int) time.Duration {
-		inv := largeMesh(t, hosts, 10)
-		w := newInspection(nil, inv)
-		w.desc = inv.Meshes[0].Procs.Describe()
-		w.report = controller.Report{Procs: w.desc, Phase: agent.Running}
-		w.states = newestStates(inv.Meshes[0].States)
-		for _, h := range inv.Silent() {
-			w.report.Hosts = append(w.report.Hosts, controller.HostHealth{
-				Host: h.ID.String(), State: h.State, Reason: h.Reason,
-			})
-		}
-		least := time.Hour
-		for range 5 {
-			began := time.Now()
-			ranks, lost := inv.MissingRanks(inv.Meshes[0].Procs)
-			x := w.view().Explanation()
-			least = min(least, time.Since(began))
-			require.Len(t, lost, hosts/10)
-			require.Len(t, ranks, 8*hosts/10)
-			require.Len(t, x.Causes, hosts/10)
-		}
-		return least
+// explainLarge explains a mesh with every tenth host lost.
+func explainLarge(t testing.TB, hosts int) (again func() (lost []int, x Explanation)) {
+	t.Helper()
+	inv := largeMesh(t, hosts, 10)
+	w := newInspection(nil, inv)
+	w.desc = inv.Meshes[0].Procs.Describe()
+	w.report = controller.Report{Procs: w.desc, Phase: agent.Running}
+	w.states = newestStates(inv.Meshes[0].States)
+	for _, h := range inv.Silent() {
+		w.report.Hosts = append(w.report.Hosts, controller.HostHealth{
+			Host: h.ID.String(), State: h.State, Reason: h.Reason,
+		})
 	}
-	small := fastest(1_500)
-	require.Less(t, fastest(6_000), 12*small, "48,000 ranks, compared with 12,000")
+	return func() ([]int, Explanation) {
+		ranks, hosts := inv.MissingRanks(inv.Meshes[0].Procs)
+		require.Len(t, hosts, len(inv.Silent()))
+		return ranks, w.view().Explanation()
+	}
+}
+
+func TestExplanation_namesEachLostHostOfALargeMesh(t *testing.T) {
+	const hosts = 1_500
+	lost, x := explainLarge(t, hosts)()
+	require.Len(t, lost, 8*hosts/10)
+	require.Len(t, x.Causes, hosts/10)
+}
+
+// The time for each rank is the same in all sizes.
+func BenchmarkExplanation_rank(b *testing.B) {
+	for _, hosts := range []int{100, 1_000, 10_000} {
+		b.Run(strconv.Itoa(8*hosts), func(b *testing.B) {
+			again := explainLarge(b, hosts)
+			for b.Loop() {
+				again()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*8*hosts), "ns/rank")
+		})
+	}
 }
