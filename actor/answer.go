@@ -37,6 +37,14 @@ func (a Answer) Raw() ([]byte, error) {
 	return wire.AppendMarshal(nil, a.Value)
 }
 
+// AppendRaw appends the value of an answer as it travels.
+func (a Answer) AppendRaw(b []byte) ([]byte, error) {
+	if e, ok := a.Value.(*rawAnswer); ok {
+		return append(b, e.raw...), nil
+	}
+	return wire.AppendMarshal(b, a.Value)
+}
+
 // Answer reads an incoming Value or Failure.
 func (in Incoming) Answer() Answer {
 	if in.Envelope.Kind == wire.Failure {
@@ -67,6 +75,17 @@ func DecodeAnswer[R any](a Answer) (R, error) {
 			reflect.TypeFor[R]()))
 	}
 	return r, nil
+}
+
+// AnswerDecoder decodes many encoded answers of type R. Small byte strings share blocks of 4 KiB.
+type AnswerDecoder[R any] struct{ blocks blocks }
+
+// Decode is DecodeAnswer for one of them.
+func (d *AnswerDecoder[R]) Decode(raw []byte) (R, error) {
+	if v, quickly := decodeBytes[R](raw, &d.blocks); quickly {
+		return v, nil
+	}
+	return DecodeAnswer[R](EncodedAnswer(raw))
 }
 
 // rawAnswer is an undecoded answer from the bus. The waiting caller decodes it.

@@ -263,11 +263,25 @@ func (c *Casts) CancelRequest(to subjects.ProcID, reply string) {
 // AnswerType describes the answers of an actor's endpoint. The actor may be in any proc of this
 // process, and may have ended.
 func (c *Casts) AnswerType(actor, endpoint string) (AnswerType, error) {
+	m := c.p.methodOf(actor, endpoint)
+	if m != nil { // most casts reach the first proc
+		return AnswerType{m}, nil
+	}
 	for _, p := range c.p.process.procs() {
-		if in := p.find(actor); in != nil && in.def.methods[endpoint] != nil {
-			return AnswerType{in.def.methods[endpoint]}, nil
+		m = p.methodOf(actor, endpoint)
+		if m != nil {
+			return AnswerType{m}, nil
 		}
 	}
 	return AnswerType{}, fmt.Errorf("process %s has no actor %s with an endpoint %s", c.p.self, actor,
 		endpoint)
+}
+
+// methodOf returns the bound endpoint of an actor; nil if there is none.
+func (p *Proc) methodOf(actor, endpoint string) *method {
+	in := p.find(actor)
+	if in == nil {
+		return nil
+	}
+	return in.def.methods[endpoint]
 }

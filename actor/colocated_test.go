@@ -19,7 +19,8 @@ func row(t *testing.T, first *actor.Proc, seat uint32, defs ...actor.Def) *actor
 	id.Rank, id.Index = id.Rank+seat, seat
 	registry, err := actor.NewRegistry(append(defs, boxes())...)
 	require.NoError(t, err)
-	p, err := actor.NewProc(t.Context(), actor.Options{ID: id, Lead: first, Registry: registry})
+	p, err := actor.NewProc(t.Context(), actor.Options{ID: id, Lead: first, Registry: registry,
+		Coordinator: func(actor.Event) {}})
 	require.NoError(t, err)
 	return p
 }

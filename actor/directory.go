@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // Bounds of the ended actors that a proc remembers: the newest, and the first that failed, which
@@ -22,12 +23,21 @@ type directory struct {
 	next     int         // in ended: the oldest, once it is full
 	pinned   int         // how many of the failed are kept for good
 	closed   *Error      // the reason to refuse new actors; nil: they are accepted
+
+	last atomic.Pointer[instance] // the last found; nil: none, or byName has changed
 }
 
 func (d *directory) find(name string) *instance {
+	if in := d.last.Load(); in != nil && in.name == name {
+		return in
+	}
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return d.byName[name]
+	in := d.byName[name]
+	if in != nil {
+		d.last.Store(in)
+	}
+	return in
 }
 
 func (d *directory) all() []*instance {
@@ -52,6 +62,7 @@ func (d *directory) add(in *instance) error {
 		in.predecessors = old.predecessors + 1
 	}
 	d.byName[in.name] = in
+	d.last.Store(nil)
 	d.peakSize = max(d.peakSize, len(d.byName))
 	return nil
 }
@@ -65,6 +76,7 @@ func (d *directory) remove(in *instance) {
 func (d *directory) removeLocked(in *instance) {
 	if d.byName[in.name] == in { // not one of the same name after it
 		delete(d.byName, in.name)
+		d.last.Store(nil)
 	}
 	if n := len(d.byName); d.peakSize > 16*maxEnded && n < d.peakSize/8 {
 		small := make(map[string]*instance, n)

@@ -105,6 +105,13 @@ func (in *instance) slotForSlow(s *endpointSpec) *slot {
 }
 
 func (in *instance) slotByName(name string) *slot {
+	if b := in.mailbox; b != nil {
+		for _, known := range b.queues {
+			if known.method.name == name {
+				return known
+			}
+		}
+	}
 	m := in.def.methods[name]
 	if m == nil || in.state.terminal() {
 		return nil
@@ -112,14 +119,8 @@ func (in *instance) slotByName(name string) *slot {
 	if in.mailbox == nil {
 		in.mailbox = &mailbox{sendCtx: Context{origin: origin{in: in}, local: true}}
 	}
-	b := in.mailbox
-	for _, known := range b.queues {
-		if known.method == m {
-			return known
-		}
-	}
 	made := &slot{method: m, queue: m.newQueue()}
-	b.queues = append(b.queues, made)
+	in.mailbox.queues = append(in.mailbox.queues, made)
 	return made
 }
 

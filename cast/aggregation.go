@@ -374,8 +374,8 @@ func (f *aggregation) combine(by untypedReducer, err error) contribution {
 
 // reducerFor is the reducer of a job.
 func (fs *aggregations) reducerFor(j job) (untypedReducer, error) {
-	if j.mode == modeCollect {
-		return packReducer, nil
+	if j.by.fold != nil {
+		return j.by, nil
 	}
 	answers, err := fs.p.Casts().AnswerType(j.actor, j.endpoint)
 	if err != nil {
@@ -384,17 +384,18 @@ func (fs *aggregations) reducerFor(j job) (untypedReducer, error) {
 	return findReducer(j.reducer, answers)
 }
 
-// checkReducible returns the reason why a cast's answers cannot be folded; then no actor handles
-// it. It is nil for foldable answers, and for an absent actor, which gives its own error.
-func (fs *aggregations) checkReducible(j job) error {
-	if j.mode != modeFold {
+// findReducer finds the reducer of a job, or returns the reason why a cast's answers cannot be
+// folded; then no actor handles it. It is nil for an absent actor, too, which gives its own error.
+func (fs *aggregations) findReducer(j *job) error {
+	if j.mode == modeCollect {
+		j.by = packReducer
 		return nil
 	}
 	answers, err := fs.p.Casts().AnswerType(j.actor, j.endpoint)
 	if err != nil {
 		return nil
 	}
-	_, err = findReducer(j.reducer, answers)
+	j.by, err = findReducer(j.reducer, answers)
 	if err == nil {
 		return nil
 	}

@@ -35,3 +35,13 @@ func BenchmarkGather_512RanksInOneProcess(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/crowd, "ns/rank")
 }
+
+func BenchmarkReduce_64RanksIn8Processes(b *testing.B) {
+	const ranks = 64
+	c := newCrowd(b, shape.Of("rank", ranks), ranks/8, ranks/8)
+	for b.Loop() {
+		sum, err := cast.Reduce(b.Context(), c.members, who, actor.None{}, cast.Sum[int]())
+		require.NoError(b, err)
+		require.Equal(b, ranks*(ranks-1)/2, sum)
+	}
+}

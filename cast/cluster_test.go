@@ -32,6 +32,8 @@ var (
 	refuse = actor.NewEndpoint[*member, int, int]("refuse", bad)        // fails on that rank
 	// on that rank for the rest of the test
 	wait = actor.NewEndpoint[*member, int, int]("wait")
+	// sends wait to that rank, and answers
+	thenWait = actor.NewEndpoint[*member, int, int]("thenWait")
 	// casts name to its own mesh and answers the fold
 	relay = actor.NewEndpoint[*member, string, string]("relay", concat)
 
@@ -92,6 +94,13 @@ func (m *member) wait(_ *actor.Context, rank int) (int, error) {
 		<-m.book.done
 	}
 	return m.rank, nil
+}
+
+func (m *member) thenWait(ctx *actor.Context, rank int) (int, error) {
+	if m.rank%4 != 3 {
+		return m.rank, nil
+	}
+	return m.rank, wait.Send(ctx, m.book.members.Ref(rank), rank)
 }
 
 func (m *member) until(ctx *actor.Context, _ actor.None) (int, error) {
@@ -238,7 +247,8 @@ func (c *cluster) start(t testing.TB, id subjects.ProcID, m *cast.Member) *actor
 	},
 		note.Handle((*member).note), who.Handle((*member).who), name.Handle((*member).name),
 		odd.Handle((*member).odd),
-		refuse.Handle((*member).refuse), wait.Handle((*member).wait), relay.Handle((*member).relay),
+		refuse.Handle((*member).refuse), wait.Handle((*member).wait),
+		thenWait.Handle((*member).thenWait), relay.Handle((*member).relay),
 		list.Handle((*member).list), until.Handle((*member).until), tags.Handle((*member).tags),
 		choose.Handle((*member).choose), traced.Handle((*member).traced), later.Handle((*member).later))
 	o := testproc.Options{Options: actor.Options{ID: id, Log: c.log, Tracer: c.tracer}, Member: m}

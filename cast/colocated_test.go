@@ -1,14 +1,17 @@
 package cast_test
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/shape"
 )
 
@@ -131,4 +134,24 @@ func TestColocated_castsKeepOrderWithDirectMessages(t *testing.T) {
 		}
 	}
 	require.Equal(t, 2*rounds, next)
+}
+
+// The last rank of its process sends a message to itself or to another one there. The handler of
+// that message waits, but all ranks have answered.
+func TestColocated_replyWaitsForNoLaterHandler(t *testing.T) {
+	for _, waiting := range []int{3, 0} {
+		t.Run("rank "+strconv.Itoa(waiting)+" waits", func(t *testing.T) {
+			c := newCrowd(t, shape.Of("gpu", 4), 4, 4)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*testkit.Patience)
+			defer cancel()
+			sums := make(chan int, 1)
+			go func() {
+				sum, err := cast.Reduce(ctx, c.members, thenWait, waiting, cast.Sum[int]())
+				assert.NoError(t, err)
+				sums <- sum
+			}()
+			require.Equal(t, 6, testkit.Next(t, sums))
+			require.Equal(t, waiting, c.Take(t, 1)[0].rank)
+		})
+	}
 }

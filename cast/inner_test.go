@@ -454,6 +454,10 @@ func TestBuiltins_foldEachSupportedKind(t *testing.T) {
 		require.ErrorContains(t, err, "reducer "+name+" folds")
 		_, err = builtins[name](1, "b")
 		require.ErrorContains(t, err, "reducer "+name)
+		if quick := numbers[name]; quick != nil {
+			_, same := quick.foldAll([]any{1, int64(2)})
+			require.False(t, same, "the types differ")
+		}
 		_, err = builtins[name](nil, nil)
 		require.Error(t, err, name)
 	}

@@ -23,6 +23,7 @@ type job struct {
 	actor, endpoint string
 	mode            mode
 	reducer         string
+	by              untypedReducer // the same; zero: unknown when the cast arrived
 	tree            tree
 	asked, gone     shape.Ranks // as in the header
 	lo, ownEnd, hi  int         // it folds for the ranks from lo on, its own up to below, to hi

@@ -12,6 +12,7 @@ type untypedReducer struct {
 	open     func(actor.Answer) (any, error) // reads what was folded elsewhere
 	fold     actor.Fold
 	foldMany func(iter.Seq2[actor.Answer, bool]) (any, error) // folds many at once; nil: two by two
+	numbers  *ops                                             // the same for common numbers; nil: others
 }
 
 // foldAll folds values in order; some are one rank's own. No values give nil.
@@ -33,6 +34,12 @@ func (r untypedReducer) foldAll(values iter.Seq2[actor.Answer, bool]) (any, erro
 	}
 	if len(all) == 0 {
 		return nil, nil
+	}
+	if r.numbers != nil {
+		acc, ok := r.numbers.foldAll(all)
+		if ok {
+			return acc, nil
+		}
 	}
 	return foldPairwise(all, r.fold)
 }
@@ -56,6 +63,7 @@ var packReducer = untypedReducer{
 // packAnswers packs many answers at once.
 func packAnswers(values iter.Seq2[actor.Answer, bool]) (any, error) {
 	var r packedAnswers
+	var raw []byte
 	for a, own := range values {
 		if !own {
 			part, err := decodePackedAnswers(a)
@@ -67,11 +75,12 @@ func packAnswers(values iter.Seq2[actor.Answer, bool]) (any, error) {
 			}
 			continue
 		}
-		raw, err := a.Raw()
+		encoded, err := a.AppendRaw(raw[:0])
 		if err != nil {
 			return nil, err
 		}
-		r.add(1, raw)
+		r.add(1, encoded)
+		raw = encoded
 	}
 	return r, nil
 }

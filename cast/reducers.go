@@ -19,11 +19,18 @@ const (
 	nameConcat = "concat()"
 )
 
+// numbers fold values of the common numeric types. The map is never written to.
+var numbers = map[string]*ops{
+	nameSum: {sum[int], sum[int64], sum[float64]},
+	nameMin: {lower[int], lower[int64], lower[float64]},
+	nameMax: {upper[int], upper[int64], upper[float64]},
+}
+
 // builtins fold values of a type known only at run time. The map is never written to.
 var builtins = map[string]actor.Fold{
-	nameSum: numeric(nameSum, add, ops{sum[int], sum[int64], sum[float64]}),
-	nameMin: numeric(nameMin, lesser, ops{lower[int], lower[int64], lower[float64]}),
-	nameMax: numeric(nameMax, greater, ops{upper[int], upper[int64], upper[float64]}),
+	nameSum: numeric(nameSum, add, numbers[nameSum]),
+	nameMin: numeric(nameMin, lesser, numbers[nameMin]),
+	nameMax: numeric(nameMax, greater, numbers[nameMax]),
 	nameAll: func(a, b any) (any,
 		error) {
 		return logical(nameAll, a, b, func(x, y bool) bool { return x && y })
@@ -166,12 +173,38 @@ type ops struct {
 	floats func(a, b float64) float64
 }
 
+// foldAll folds values of one common type; false if they have another, or several.
+func (o *ops) foldAll(all []any) (acc any, ok bool) {
+	switch all[0].(type) {
+	case int:
+		return foldNumbers(all, o.ints)
+	case int64:
+		return foldNumbers(all, o.int64s)
+	case float64:
+		return foldNumbers(all, o.floats)
+	}
+	return nil, false
+}
+
+func foldNumbers[T any](all []any, fold func(a, b T) T) (any, bool) {
+	values := make([]T, len(all))
+	for i, v := range all {
+		n, ok := v.(T)
+		if !ok {
+			return nil, false
+		}
+		values[i] = n
+	}
+	acc, err := foldPairwise(values, func(a, b T) (T, error) { return fold(a, b), nil })
+	return acc, err == nil
+}
+
 func sum[T actor.Number](a, b T) T   { return a + b }
 func lower[T actor.Number](a, b T) T { return min(a, b) }
 func upper[T actor.Number](a, b T) T { return max(a, b) }
 
 // numeric folds two values of one numeric type.
-func numeric(name string, fold func(dst, x, y reflect.Value) bool, quick ops) actor.Fold {
+func numeric(name string, fold func(dst, x, y reflect.Value) bool, quick *ops) actor.Fold {
 	return func(a, b any) (any, error) {
 		switch a := a.(type) {
 		case int:

@@ -95,7 +95,7 @@ func noArgs(text, args string) error {
 // parseSameType finds a built-in reducer whose result has the type of the answers.
 func parseSameType(text string, read answerReader, depth int) (builtin, bool) {
 	if fold, ok := builtins[text]; ok {
-		return builtin{untypedReducer{lift: read, open: read, fold: fold},
+		return builtin{untypedReducer{lift: read, open: read, fold: fold, numbers: numbers[text]},
 			func(t reflect.Type) error { return checkAnswerType(text, t) }}, true
 	}
 	inner, ok := strings.CutPrefix(text, kindMerge+"(")

@@ -84,6 +84,16 @@ func requireReducer[R any](t *rapid.T, by actor.Reducer[R], answers []R) {
 		fold: func(a, b any) (any, error) { return by.Fold(a.(R), b.(R)) }}
 	for _, reducer := range []untypedReducer{procs.untypedReducer, callers} {
 		require.Equal(t, bytesOf(t, want), bytesOf(t, bracket(t, reducer, answers)))
+		all, err := reducer.foldAll(func(yield func(actor.Answer, bool) bool) {
+			for i, answer := range answers {
+				if !yield(actor.Answer{Value: answer}, i%2 == 0) {
+					return
+				}
+			}
+		})
+		require.NoError(t, err)
+		require.IsType(t, want, all)
+		require.Equal(t, bytesOf(t, want), bytesOf(t, all))
 	}
 }
 
@@ -107,6 +117,7 @@ func TestReducers_areAssociative_CAST5(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ints, floats := anyAnswers(t, rapid.Int64()), anyAnswers(t, anyFloat)
 		requireReducer(t, Sum[int64](), ints)
+		requireReducer(t, Max[int](), anyAnswers(t, rapid.Int()))
 		requireReducer(t, Min[int64](), ints)
 		requireReducer(t, Max[int64](), ints)
 		requireReducer(t, Min[float64](), floats)

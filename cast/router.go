@@ -379,9 +379,9 @@ func (r *Router) answerSink(s castOrigin, e *wire.Envelope, h *header,
 		j.progressEvery = max(time.Duration(h.ProgressMillis)*time.Millisecond, minProgressInterval)
 		j.partialValues = h.PartialValues
 	}
+	unknown := r.aggregations.findReducer(&j)
 	f := r.aggregations.begin(j)
-	return func(view int, a actor.Answer) { r.aggregations.addLocal(f, view, a) },
-		r.aggregations.checkReducible(j), nil
+	return func(view int, a actor.Answer) { r.aggregations.addLocal(f, view, a) }, unknown, nil
 }
 
 // encodeReply encodes the ext of an answer; its fields always encode.

@@ -109,10 +109,11 @@ func spreadPart[R any](c *collector, p part, values []R) {
 	all, err := decodePackedAnswers(p.value)
 	rest := all.data
 	var v R
+	var answers actor.AnswerDecoder[R]
 	left := uint32(0) // ranks that v is the answer of
 	for rank, at := range c.fatesOf(p.ranks) {
 		if left == 0 && err == nil {
-			v, left, rest, err = nextAnswer[R](rest)
+			v, left, rest, err = nextAnswer(rest, &answers)
 		}
 		left = max(left, 1) - 1
 		if err == nil {
@@ -126,14 +127,15 @@ func spreadPart[R any](c *collector, p part, values []R) {
 }
 
 // nextAnswer decodes the next answer of a row, and its number of ranks.
-func nextAnswer[R any](row []byte) (v R, count uint32, rest []byte, err error) {
+func nextAnswer[R any](row []byte, answers *actor.AnswerDecoder[R]) (v R, count uint32, rest []byte,
+	err error) {
 	if len(row) == 0 {
 		return v, 0, nil, &actor.Error{Code: actor.CodeBadMessage,
 			Text: "its host sent fewer answers than it has ranks"}
 	}
 	count, raw, rest, err := nextEntry(row)
 	if err == nil {
-		v, err = actor.DecodeAnswer[R](actor.EncodedAnswer(raw))
+		v, err = answers.Decode(raw)
 	}
 	return v, count, rest, err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -183,14 +184,16 @@ func AppendMarshal(b []byte, v any) ([]byte, error) {
 			return AppendBytes(b, v), nil
 		}
 	case string:
-		return append(appendLength(b, 0x60, len(v)), v...), nil
+		return append(appendLength(slices.Grow(b, bytesHeadLen(len(v))+len(v)), 0x60, len(v)), v...), nil
 	}
 	more, err := Marshal(v)
 	return append(b, more...), err
 }
 
 // AppendBytes appends a byte string.
-func AppendBytes(b, v []byte) []byte { return append(appendLength(b, 0x40, len(v)), v...) }
+func AppendBytes(b, v []byte) []byte {
+	return append(appendLength(slices.Grow(b, bytesHeadLen(len(v))+len(v)), 0x40, len(v)), v...)
+}
 
 // bytesHeadLen is the size of the head of a byte string of n bytes.
 func bytesHeadLen(n int) int {

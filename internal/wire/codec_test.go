@@ -205,6 +205,17 @@ func TestMarshal_keepsNilAndTheLimitsOfNumbers(t *testing.T) {
 	require.Error(t, wire.Unmarshal(unhex(t, "20"), new(uint)), "-1 is no uint")
 }
 
+func TestAppendMarshal_allocatesOnceForBytesAndTexts(t *testing.T) {
+	most := 1.0
+	if raced { // slices.Grow allocates twice then
+		most = 2
+	}
+	for _, v := range []any{bytes.Repeat([]byte{1}, 60), strings.Repeat("x", 300)} {
+		allocs := testing.AllocsPerRun(100, func() { _, _ = wire.AppendMarshal(nil, v) })
+		require.LessOrEqual(t, allocs, most)
+	}
+}
+
 func TestAppendMarshal_appendsTheBytesOfMarshal(t *testing.T) {
 	type name string
 	type raw []byte
