@@ -202,10 +202,8 @@ func (r *route) prevs(k packet, members []link.Run) runs {
 
 // lastAdjacent is the last member from i on, before end, with adjacent ranks.
 func (k packet) lastAdjacent(t tree, i, end int) int {
-	most := max(t.placement.PerProcess, 1)
-	if gap := k.members[end-1].view - k.members[i].view; gap == (end-1-i)*most &&
-		t.processEnd(k.members[i].view)-k.members[i].view == most {
-		return end - 1 // all are whole: no more ranks fit between them
+	if t.placement.PerProcess <= 1 && k.members[end-1].view-k.members[i].view == end-1-i {
+		return end - 1 // one rank each: no more ranks fit between them
 	}
 	for i+1 < end && t.processEnd(k.members[i].view) == k.members[i+1].view {
 		i++
