@@ -30,13 +30,15 @@ func TestUI_servesThePageUntilCtrlC(t *testing.T) {
 	}
 	require.Equal(t, http.StatusUnauthorized, get("guessed").StatusCode)
 	var first struct {
-		Hosts []struct{ Host, State string }
+		Hosts struct {
+			Shown []struct{ Host, State string }
+		}
 	}
-	for d := json.NewDecoder(get(token).Body); len(first.Hosts) == 0; {
+	for d := json.NewDecoder(get(token).Body); len(first.Hosts.Shown) == 0; {
 		require.NoError(t, d.Decode(&first))
 	}
-	require.Equal(t, "a", first.Hosts[0].Host)
-	require.Equal(t, "alive", first.Hosts[0].State)
+	require.Equal(t, "a", first.Hosts.Shown[0].Host)
+	require.Equal(t, "alive", first.Hosts.Shown[0].State)
 	require.Equal(t, cli.ExitOK, exit(t, p, os.Interrupt))
 
 	r := c.client(t, "ui", "--no-browser", "--addr", "8222")
