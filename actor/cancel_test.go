@@ -114,15 +114,18 @@ func TestCancel_deadCallerProcEndsItsCalls(t *testing.T) {
 	a, b := pair(t)
 	ref, book := newLedger(t, b, a)
 	ctx, cancel := context2(t)
-	asked := make(chan error, 2)
+	const waiting = 20
+	asked := make(chan error, 1+waiting)
 	go func() { asked <- second(linger.Call(ctx, ref, 1)) }()
 	testkit.Next(t, book.began)
-	go func() { asked <- second(enter.Call(ctx, ref, entry{By: "nobody"})) }()
-	testkit.Until(t, "it waits", func() bool { return queued(b, ref.ID().Name) == 1 })
+	for range waiting {
+		go func() { asked <- second(enter.Call(ctx, ref, entry{By: "nobody"})) }()
+	}
+	testkit.Until(t, "they wait", func() bool { return queued(b, ref.ID().Name) == waiting })
 	b.Members().MarkDown(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: a.ID().Mesh.String()})
 	require.ErrorIs(t, testkit.Next(t, book.ended), context.Canceled)
 	require.NoError(t, second(enter.Call(testkit.Soon(t), ref.Via(b), entry{By: "me"})))
-	require.Equal(t, 1, book.count(), "the waiting message was not handled")
+	require.Equal(t, 1, book.count(), "no waiting message was handled")
 	cancel()
 	for range cap(asked) {
 		require.ErrorIs(t, testkit.Next(t, asked), context.Canceled)

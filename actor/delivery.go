@@ -173,6 +173,13 @@ func (d *Delivery) countAnswer() {
 	}
 }
 
+// withdraw keeps handlers from running.
+func (d *Delivery) withdraw() {
+	for q := d.requests; q != nil; q = q.next {
+		q.ctx.cancelled.Store(true)
+	}
+}
+
 // cancel ends the contexts of running handlers, and keeps the others from running.
 func (d *Delivery) cancel() {
 	for q := d.requests; q != nil; q = q.next {

@@ -70,6 +70,9 @@ func (a *pendingRequests) cancelFrom(gone func(subjects.ProcID) bool) {
 		}
 	}
 	a.mu.Unlock()
+	for _, d := range all { // before a handler ends, and the next message begins
+		d.withdraw()
+	}
 	for _, d := range all {
 		d.cancel()
 	}
