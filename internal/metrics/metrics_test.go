@@ -130,6 +130,7 @@ func TestHandler_showsTheHostAndTheProcess(t *testing.T) {
 	require.Equal(t, 200, w.Code)
 	require.Contains(t, w.Body.String(), "castnet_mailbox_messages")
 	require.Contains(t, w.Body.String(), "go_goroutines")
+	require.Contains(t, w.Body.String(), "go_build_info{")
 	require.Contains(t, w.Body.String(), "process_resident_memory_bytes")
 }
 

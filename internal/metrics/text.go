@@ -32,7 +32,8 @@ func Write(w io.Writer, hosts []agent.Metrics) error {
 func Handler(get func(context.Context) (agent.Metrics, error)) http.Handler {
 	process := prometheus.NewRegistry()
 	process.MustRegister(
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewBuildInfoCollector(), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, err := get(r.Context())
