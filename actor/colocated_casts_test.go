@@ -57,10 +57,6 @@ func (rs *ranks) spawn(ctx context.Context, rank int) error {
 	return err
 }
 
-func (rs *ranks) ref(rank int) actor.Ref[*ranked] {
-	return actor.RefOf[*ranked](rs.procs[rank].ID().Actor(rankedName)).Via(rs.procs[0])
-}
-
 // cast sends n to some ranks. answer is nil for a cast without answers.
 func (rs *ranks) cast(t *testing.T, endpoint string, n int, answer func(rank int, a actor.Answer), to ...int) {
 	t.Helper()

@@ -72,7 +72,7 @@ func NewSender(principal Principal, process ProcessID) Sender {
 func Anon() Sender { return Sender{"u-" + anonLabel + ".x"} }
 
 // Role is the role of the sender's principal.
-func (s Sender) Role() Role { return Principal{s.s}.Role() }
+func (s Sender) Role() Role { return Principal(s).Role() }
 
 // ParseSender reads <principal>.<process>. The process may be the label of a foreign client.
 func ParseSender(s string) (Sender, error) {

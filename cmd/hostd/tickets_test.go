@@ -217,7 +217,7 @@ func TestHostd_refusesARevokedKeyAlsoAfterARestart_HOSTD13(t *testing.T) {
 	require.NoError(t, operator.Close(context.Background()))
 
 	d.Stop(t)
-	d = s.start(t, "--label", "a", "--listen", "127.0.0.1:0", "--state-dir", state)
+	s.start(t, "--label", "a", "--listen", "127.0.0.1:0", "--state-dir", state)
 	local = s.readLocal(t)
 	_, err = signIn(key)
 	require.Error(t, err)
