@@ -58,7 +58,9 @@ func ConfigureProc(o *actor.Options, c *config.Config) {
 
 // WithBusDefaults fills empty bus options from a configuration.
 func WithBusDefaults(o bus.Options, c *config.Config) bus.Options {
-	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, config.BusConnectTimeout.Get(c))
+	if o.Server == nil {
+		o.ConnectTimeout = cmp.Or(o.ConnectTimeout, config.BusConnectTimeout.Get(c))
+	}
 	o.PingInterval = cmp.Or(o.PingInterval, config.BusPingInterval.Get(c))
 	o.ReconnectMax = cmp.Or(o.ReconnectMax, config.BusMaxReconnectWait.Get(c))
 	return o

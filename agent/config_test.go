@@ -206,4 +206,6 @@ func TestWithBusDefaults_fillsInMissingOptions(t *testing.T) {
 	o := agent.WithBusDefaults(bus.Options{PingInterval: time.Hour}, &c)
 	require.Equal(t, bus.Options{ConnectTimeout: time.Minute, PingInterval: time.Hour,
 		ReconnectMax: 2 * time.Second}, o)
+	o = agent.WithBusDefaults(bus.Options{Server: bustest.Server(t)}, &c)
+	require.Zero(t, o.ConnectTimeout, "a server of this process has the time of bus.Options")
 }

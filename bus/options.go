@@ -17,6 +17,7 @@ const (
 	defaultQueueLen       = 65536
 	lossyQueueLen         = 8192 // or QueueLen, if smaller
 	defaultConnectTimeout = 2 * time.Second
+	inProcessTimeout      = 30 * time.Second
 	defaultPingInterval   = 5 * time.Second
 	defaultReconnectMax   = 2 * time.Second
 	// A proc without its host ends after that time, too, and its peers have given up on its messages.
@@ -63,8 +64,10 @@ type Options struct {
 	// Insecure allows a server off this machine without authentication.
 	Insecure bool
 
-	QueueLen       int           // messages an Inbox holds, a lossy one at most 8192; default 65536
-	ConnectTimeout time.Duration // per server and connection; default 2 s
+	QueueLen int // messages an Inbox holds, a lossy one at most 8192; default 65536
+	// ConnectTimeout bounds the connection to one server; default 2 s, and 30 s for Server, which
+	// only a busy machine delays.
+	ConnectTimeout time.Duration
 	// between pings of the server; two unanswered ones end the connection; default 5 s
 	PingInterval time.Duration
 	ReconnectMax time.Duration // bound of the reconnect delay, which starts shorter; default 2 s
@@ -169,6 +172,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.ConnectTimeout <= 0 {
 		o.ConnectTimeout = defaultConnectTimeout
+		if o.Server != nil {
+			o.ConnectTimeout = inProcessTimeout
+		}
 	}
 	if o.PingInterval <= 0 {
 		o.PingInterval = defaultPingInterval

@@ -46,7 +46,8 @@ func TestGateway_announcesItsLeaveAfterItsReplies_GW4(t *testing.T) {
 	s.spawn(1)
 	s.ask("get", "")
 	s.freeze()
-	b, err := bus.Open(t.Context(), bus.Options{URL: s.cluster.Server.URL(), Token: "secret"})
+	b, err := bus.Open(t.Context(), bus.Options{URL: s.cluster.Server.URL(), Token: "secret",
+		ConnectTimeout: patience})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, b.Close(context.Background())) }()
 	heard := make(chan string, 1000) // in the order in which the gateway said it

@@ -31,7 +31,7 @@ func Server(t testing.TB, change ...func(*embed.Options)) *embed.Server {
 // Open connects a Bus to srv and closes it when the test ends.
 func Open(t testing.TB, srv *embed.Server, change ...func(*bus.Options)) *bus.Bus {
 	t.Helper()
-	o := bus.Options{Server: srv, Name: t.Name(), ConnectTimeout: patience}
+	o := bus.Options{Server: srv, Name: t.Name()}
 	for _, f := range change {
 		f(&o)
 	}

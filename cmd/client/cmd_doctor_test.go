@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cmd/client/internal/doctor"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/subjects"
@@ -92,7 +93,8 @@ func TestDoctor_namesClientsThatReceiveForeignSubjects(t *testing.T) {
 	require.Equal(t, doctor.Finding{
 		Check: "listeners", Result: doctor.ResultOK, Found: "no client receives messages for other processes",
 	}, c.doctor(t, cli.ExitFailure)["listeners"])
-	b, err := bus.Open(t.Context(), bus.Options{URL: c.Server.URL(), User: "full", Password: "secret"})
+	b, err := bus.Open(t.Context(), bus.Options{URL: c.Server.URL(), User: "full", Password: "secret",
+		ConnectTimeout: testkit.Patience})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, b.Close(context.Background())) })
 	sub, err := b.Data().Subscribe("castnet.v1.*.p.>", func(bus.Msg) {})

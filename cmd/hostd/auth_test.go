@@ -230,11 +230,11 @@ func TestHostd_everyCallHasAFateWhenItsCallerIsRevoked_HOSTD16(t *testing.T) {
 		RefusedTimeout: time.Second, ReconnectMax: 100 * time.Millisecond}})
 	require.NoError(t, err)
 	m := counters(t, conn, 1)
-	gone := make(chan time.Time, 16)
+	gone := make(chan struct{}, 16)
 	defer conn.Bus().Watch(func(st bus.State) {
 		if st.Kind == bus.Disconnected || st.Kind == bus.Closed {
 			select {
-			case gone <- time.Now():
+			case gone <- struct{}{}:
 			default:
 			}
 		}
@@ -254,12 +254,11 @@ func TestHostd_everyCallHasAFateWhenItsCallerIsRevoked_HOSTD16(t *testing.T) {
 			}
 		}()
 	}
-	began := time.Now()
 	require.NoError(t, auth.Update(w.dir, func(a *auth.Authority) error { return a.Revoke("u-alice") }))
 	a, err := auth.Read(w.dir)
 	require.NoError(t, err)
-	require.NoError(t, auth.Push(testkit.Soon(t), a, bus.Options{URL: w.url}))
-	require.Less(t, testkit.Next(t, gone).Sub(began), time.Second)
+	require.NoError(t, auth.Push(testkit.Soon(t), a, bus.Options{URL: w.url, ConnectTimeout: testkit.Patience}))
+	testkit.Next(t, gone)
 	for range callers {
 		err := testkit.Next(t, ended)
 		require.NotErrorIs(t, err, context.DeadlineExceeded, "a call without a fate")
@@ -284,7 +283,8 @@ func TestHostd_keptProcsAreRenewedByTheNextHostdAfterTheirEnd_HOST20(t *testing.
 	first := start()
 	id, err := subjects.NewMeshID("asker")
 	require.NoError(t, err)
-	b, err := bus.Open(testkit.Soon(t), bus.Options{URL: w.url, Creds: w.alice, InboxPrefix: "_INBOX.u-alice"})
+	b, err := bus.Open(testkit.Soon(t), bus.Options{URL: w.url, Creds: w.alice, InboxPrefix: "_INBOX.u-alice",
+		ConnectTimeout: testkit.Patience})
 	require.NoError(t, err)
 	asker, err := actor.NewProc(testkit.Soon(t), actor.Options{ID: subjects.ProcID{Mesh: id}, Bus: b,
 		Principal: subjects.Program.Principal("alice")})

@@ -69,7 +69,7 @@ func TestHostd_awaitsJetStreamBeforeItIsDiscoverable_HOSTD1(t *testing.T) {
 	require.Contains(t, now.Reason, "waiting for JetStream")
 	status, _ = probeHTTP(t, d, "/healthz")
 	require.Equal(t, http.StatusOK, status)
-	b, err := bus.Open(testkit.Soon(t), bus.Options{URL: srv.URL(), Token: "t"})
+	b, err := bus.Open(testkit.Soon(t), bus.Options{URL: srv.URL(), Token: "t", ConnectTimeout: testkit.Patience})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, b.Close(testkit.Soon(t))) }()
 	found := bus.Msg{Subject: "$SRV.PING.castnet-host"}

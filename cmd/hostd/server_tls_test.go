@@ -55,7 +55,8 @@ func TestHostd_encryptsItsServerForProgramsAndProcs_HOSTD15(t *testing.T) {
 		_, err := bus.Open(testkit.Soon(t), o)
 		require.Error(t, err, name)
 	}
-	b, err := bus.Open(testkit.Soon(t), bus.Options{URL: l.URL, Token: l.Token, CAFile: l.CAFile})
+	b, err := bus.Open(testkit.Soon(t), bus.Options{URL: l.URL, Token: l.Token, CAFile: l.CAFile,
+		ConnectTimeout: testkit.Patience})
 	require.NoError(t, err, "programs that know no fingerprints, such as the nats command")
 	require.NoError(t, b.Close(testkit.Soon(t)))
 	d.Stop(t)

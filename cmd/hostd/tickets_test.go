@@ -72,6 +72,7 @@ func (r *robbed) use(t *testing.T) (*bus.Bus, error) {
 	t.Helper()
 	b, err := bus.Open(testkit.Soon(t), bus.Options{
 		URL: r.stolen.URL, Token: r.stolen.Token, InboxPrefix: r.stolen.InboxPrefix,
+		ConnectTimeout: testkit.Patience,
 	})
 	if err == nil {
 		t.Cleanup(func() { require.NoError(t, b.Close(context.Background())) })
@@ -194,7 +195,7 @@ func TestHostd_refusesARevokedKeyAlsoAfterARestart_HOSTD13(t *testing.T) {
 	mesh, err := subjects.NewMeshID("bob")
 	require.NoError(t, err)
 	signIn := func(key ticket.Key) (*bus.Bus, error) {
-		o, err := signin.As(bus.Options{URL: local.URL, Token: key.Text()}, subjects.Space{},
+		o, err := signin.As(bus.Options{URL: local.URL, Token: key.Text(), ConnectTimeout: testkit.Patience}, subjects.Space{},
 			subjects.User{Principal: key.Principal(), Process: subjects.ProcID{Mesh: mesh}.Process()})
 		require.NoError(t, err)
 		b, err := bus.Open(testkit.Soon(t), o)
@@ -205,7 +206,8 @@ func TestHostd_refusesARevokedKeyAlsoAfterARestart_HOSTD13(t *testing.T) {
 	}
 	revoked, err := signIn(key)
 	require.NoError(t, err)
-	operator, err := bus.Open(testkit.Soon(t), bus.Options{URL: local.URL, Token: local.Token})
+	operator, err := bus.Open(testkit.Soon(t), bus.Options{URL: local.URL, Token: local.Token,
+		ConnectTimeout: testkit.Patience})
 	require.NoError(t, err)
 	answer, err := operator.Control().Request(testkit.Soon(t), bus.Msg{
 		Subject: subjects.Space{}.Heartbeat(agent.KindRevoke, subjects.Anon()), Data: []byte(key.Serial())}, actor.IsAnswer)

@@ -72,7 +72,7 @@ func TestCallout_grantsWhatPrincipalsMay(t *testing.T) {
 	server := startServer(t, public)
 	open := func(name, password string) (*bus.Bus, error) {
 		b, err := bus.Open(testkit.Soon(t), bus.Options{URL: server.URL(), User: name, Password: password,
-			InboxPrefix: "_INBOX." + name})
+			InboxPrefix: "_INBOX." + name, ConnectTimeout: testkit.Patience})
 		if err == nil {
 			testkit.Close(t, b.Close)
 		}

@@ -65,7 +65,8 @@ func (s *site) push(change func(*auth.Authority)) {
 	s.update(change)
 	a, err := auth.Read(s.dir)
 	require.NoError(s.t, err)
-	require.NoError(s.t, auth.Push(testkit.Soon(s.t), a, bus.Options{URL: s.server.URL()}))
+	require.NoError(s.t, auth.Push(testkit.Soon(s.t), a, bus.Options{URL: s.server.URL(),
+		ConnectTimeout: testkit.Patience}))
 }
 
 // open connects to the server.
@@ -78,7 +79,7 @@ func (s *site) open(o bus.Options) *bus.Bus {
 }
 
 func (s *site) tryOpen(o bus.Options) (*bus.Bus, error) {
-	o.URL = s.server.URL()
+	o.URL, o.ConnectTimeout = s.server.URL(), testkit.Patience
 	return bus.Open(testkit.Soon(s.t), o)
 }
 

@@ -226,7 +226,7 @@ func TestFixedUsers_grantEachRoleWhatItsPrincipalMay_AUTH4(t *testing.T) {
 		p, err := subjects.ParsePrincipal(name)
 		require.NoError(t, err)
 		b, err := bus.Open(testkit.Soon(t), bus.Options{URL: server.URL(), User: name, Password: password,
-			InboxPrefix: subjects.User{Principal: p}.Inbox()})
+			InboxPrefix: subjects.User{Principal: p}.Inbox(), ConnectTimeout: testkit.Patience})
 		require.NoError(t, err)
 		yes, no := requireGrants(t, b, p)
 		allowed, refused = allowed+yes, refused+no
