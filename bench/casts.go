@@ -17,8 +17,13 @@ const (
 
 	inFlightSuffix = "-inflight8" // of casts: casts.MaxInFlight
 
+	smallBody = 64 // bytes, of a message and of an answer
+
 	mostRanks = 4096
-	fewRanks  = 64 // that mostRanks are compared with
+	// more than the procs that hosts run in a process
+	simulatedRanks = 100_000
+
+	fewRanks = 64 // that mostRanks are compared with
 
 	// fullSamples is how many ranks still get all of -samples; more of them get fewer, in proportion.
 	fullSamples = 256
@@ -59,6 +64,15 @@ func castFamiliesOn(embedded bool) []family {
 			add(fmt.Sprintf("cast-%s-%d", v.name, ranks), v.rate, castContest(v, ranks))
 		}
 	}
+	for _, b := range largeBodies {
+		add(fmt.Sprintf("cast-reduce-%d-%s", fewRanks, b.name), false, largeContest(verb{cast: casts.Caster.Reduce}, b))
+	}
+	for _, b := range largeBodies[:2] { // plain NATS has no reply of 16 MiB
+		add(fmt.Sprintf("cast-gather-%d-%s", fewRanks, b.name), false, largeContest(verb{cast: casts.Caster.Gather}, b))
+	}
+	if !embedded { // they take 6 GB
+		add(fmt.Sprintf("cast-reduce-%d", simulatedRanks), false, simulatedContest)
+	}
 	add(fmt.Sprintf("cast-reduce-%d-naive", mostRanks), false, naiveContest)
 	add(fmt.Sprintf("cast-slice-2-of-%d", mostRanks), false, sliceContest)
 	return all
@@ -73,6 +87,34 @@ func castContest(v verb, ranks int) func(context.Context, *rig) (contest, error)
 		}
 		return against(fanoutName, v.side(r, ours, ranks), v.side(r, base, ranks)), nil
 	}
+}
+
+// largeBody is the size of the body of a cast, and how many casts of it a repeat has.
+type largeBody struct {
+	name        string
+	size, casts int
+}
+
+var largeBodies = []largeBody{{"64KiB", 64 << 10, 200}, {"1MiB", 1 << 20, 20}, {"16MiB", 16 << 20, 3}}
+
+// largeContest measures casts of large bodies, or such answers, one at a time.
+func largeContest(v verb, b largeBody) func(context.Context, *rig) (contest, error) {
+	return func(ctx context.Context, r *rig) (contest, error) {
+		ours, base, err := bothTo(ctx, r, fanoutRole, fewRanks)
+		if err != nil {
+			return nil, err
+		}
+		of := func(c casts.Caster) side {
+			return castLatencyOf(max(b.casts/r.shrink, 1), b.size,
+				func(ctx context.Context, m []byte) error { return v.cast(c, ctx, m) })
+		}
+		return against(fanoutName, of(ours), of(base)), nil
+	}
+}
+
+func simulatedContest(ctx context.Context, r *rig) (contest, error) {
+	ranks := max(simulatedRanks/r.shrink/8, 1) * 8
+	return castContest(verb{cast: casts.Caster.Reduce}, ranks)(ctx, r)
 }
 
 func naiveContest(ctx context.Context, r *rig) (contest, error) {
@@ -164,7 +206,12 @@ func (v verb) side(r *rig, c casts.Caster, ranks int) side {
 
 // castLatency is the median time of n casts, one at a time, in µs.
 func castLatency(n int, do func(context.Context, []byte) error) side {
-	m := casts.Message()
+	return castLatencyOf(n, smallBody, do)
+}
+
+// castLatencyOf is that of casts of a size in bytes.
+func castLatencyOf(n, size int, do func(context.Context, []byte) error) side {
+	m := casts.Message(size)
 	return latency(n, func(ctx context.Context) error { return patiently(ctx, m, do) }, 0.5)
 }
 
@@ -176,7 +223,7 @@ func castRate(n int, do func(context.Context, []byte) error) side {
 		start := time.Now()
 		for range casts.MaxInFlight {
 			all.Go(func() {
-				m := casts.Message()
+				m := casts.Message(smallBody)
 				for range n {
 					if err := patiently(ctx, m, do); err != nil {
 						failed <- err

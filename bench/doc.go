@@ -69,6 +69,8 @@
 //   - actor-spawn-512: µs of mesh.Spawn of an actor in each of 512 procs of 8 simulated hosts,
 //     until it returns; against a gather of 64 bytes from as many actors there. A repeat has
 //     -samples/100 of each.
+//   - subs-per-process: subscriptions that a server has of each of 64 procs of a mesh in one
+//     dimension, with an actor in each that was cast to; against one.
 //   - handle-bytes-1e5: bytes of heap for a handle on 100,000 ranks of 12,500 hosts as read from
 //     text, with 16 slices of it and its text; against a mebibyte.
 //
@@ -91,6 +93,12 @@
 //   - cast-reduce-N-inflight8, cast-gather-N-inflight8: such casts per second, with 8 in flight, on
 //     both sides.
 //   - cast-post-N: µs until the caller knows that every rank has the message in its mailbox.
+//   - cast-reduce-100000: cast-reduce-N with 12,500 ranks in a process. Each process stands for a
+//     host; hostd runs fewer procs in one. Needs 6 GB of memory.
+//   - cast-reduce-64-64KiB, cast-reduce-64-1MiB, cast-reduce-64-16MiB: cast-reduce-64 with messages of
+//     that size. Plain NATS sends 16 MiB as 16 messages, which each process joins.
+//   - cast-gather-64-64KiB, cast-gather-64-1MiB: cast-gather-64 with messages and answers of that
+//     size.
 //   - cast-reduce-4096-naive: as cast-reduce-4096, against a publish and a reply for each rank.
 //   - cast-slice-2-of-4096: µs of a gather from two of the 4096 ranks, in different processes;
 //     against a call of one.
@@ -166,6 +174,7 @@
 //   - local-ask-64: asks per second from 64 goroutines to one actor, of 200,000.
 //   - spawn-time, spawn-bytes: ns until an actor has started, and bytes of heap and stack while it
 //     is idle, for each of 100,000.
+//   - rss-per-million-actors: MiB of resident memory that 1,000,000 idle actors add.
 //   - savina-pingpong, savina-counting, savina-forkjoin-throughput, savina-forkjoin-create,
 //     savina-threadring, savina-chameneos, savina-big: ms for all of it.
 //   - the first eight with -floor at their end: the same against mutexq, which is a mutex, two

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -17,6 +18,8 @@ const (
 	spawnPerHost = 64
 	spawnSamples = 100 // messages of -samples for each spawn that is timed
 
+	subscribingProcs = 64
+
 	handleHosts   = 12_500
 	handlePerHost = 8
 	handleSlices  = 16
@@ -28,6 +31,7 @@ func meshFamilies() []family {
 	return []family{
 		{[]row{{fmt.Sprintf("actor-spawn-%d", spawnHosts*spawnPerHost), "us", false}},
 			onServer(false, actorSpawnContest)},
+		{[]row{{"subs-per-process", "subscriptions", false}}, onServer(true, subscriptionsContest)},
 		{[]row{{"handle-bytes-1e5", "B", false}}, onRig(handleContest)},
 	}
 }
@@ -63,6 +67,29 @@ func actorSpawnContest(ctx context.Context, r *rig) (contest, error) {
 		}, func() error { return nil })
 	}
 	return against("gather", ours, base), nil
+}
+
+// subscriptionsContest counts the subscriptions that a server has of each proc of a mesh, after casts
+// to its actors, against one for each.
+func subscriptionsContest(ctx context.Context, r *rig) (contest, error) {
+	if err := r.addHost(ctx); err != nil {
+		return nil, err
+	}
+	ours := func(ctx context.Context) ([]float64, error) {
+		before := r.server.NumSubs()
+		n := r.procs(subscribingProcs)
+		procs, err := r.spawn(ctx, "subscribing", n)
+		if err != nil {
+			return nil, err
+		}
+		actors, err := mesh.Spawn(ctx, procs, worker, "subscribing", struct{}{})
+		if err == nil {
+			_, err = cast.Gather(ctx, actors, echo, payload())
+		}
+		all := r.server.NumSubs() - before
+		return []float64{float64(all) / float64(n)}, errors.Join(err, procs.Stop(ctx))
+	}
+	return against("one", ours, constant(1)), nil
 }
 
 // timed returns the times of n calls of do, in µs. Calls of undo are not timed.

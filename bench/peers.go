@@ -34,6 +34,8 @@ func peers() []peer {
 func peersFor(w local.Workload) []peer {
 	all := peers()
 	switch w.Name {
+	case "rss-per-million-actors": // by default hollywood would take 28 GB
+		all[0].args, all[0].variant = []string{"-inbox", "16"}, "inbox16"
 	case "spawn-time", "spawn-bytes", "savina-forkjoin-create":
 		small := all[0]
 		small.args, small.variant = []string{"-inbox", "16"}, "inbox16"

@@ -10,11 +10,8 @@ import (
 // MaxInFlight is how many casts of one Caster may be on their way.
 const MaxInFlight = 8
 
-// messageSize is that of every message, and of every answer that is gathered.
-const messageSize = 64
-
-// Message is what is cast.
-func Message() []byte { return bytes.Repeat([]byte{'x'}, messageSize) }
+// Message is what is cast: of a size in bytes. Gathered answers have the same size.
+func Message(size int) []byte { return bytes.Repeat([]byte{'x'}, size) }
 
 // Caster casts to every rank, waits for what the verb waits for, and checks it. ctx has a deadline.
 type Caster interface {
@@ -33,20 +30,21 @@ func stamp(out, m []byte, rank int) {
 // rankIn is the rank in an answer.
 func rankIn(answer []byte) int { return int(binary.LittleEndian.Uint32(answer)) }
 
-// checkSum returns an error if the sum of the answers of n ranks is wrong.
-func checkSum(sum int64, ranks int) error {
-	if want := int64(ranks) * messageSize; sum != want {
+// checkSum returns an error if the sum of the answers of ranks to a message is wrong.
+func checkSum(sum int64, ranks, size int) error {
+	if want := int64(ranks) * int64(size); sum != want {
 		return fmt.Errorf("the answers of %d ranks sum up to %d, want %d", ranks, sum, want)
 	}
 	return nil
 }
 
-// checkAnswers says what is wrong with gathered answers, of which each belongs to one of the ranks.
-func checkAnswers(all [][]byte, ranks func(i int) int) error {
+// checkAnswers says what is wrong with gathered answers of a size, of which each belongs to one of
+// the ranks.
+func checkAnswers(all [][]byte, size int, ranks func(i int) int) error {
 	for i, a := range all {
-		if len(a) != messageSize || rankIn(a) != ranks(i) {
-			return fmt.Errorf("answer %d of %d is %q, want %d bytes that begin with rank %d", i, len(all), a,
-				messageSize, ranks(i))
+		if len(a) != size || rankIn(a) != ranks(i) {
+			return fmt.Errorf("answer %d of %d is %.80q, want %d bytes that begin with rank %d", i, len(all), a,
+				size, ranks(i))
 		}
 	}
 	return nil

@@ -61,9 +61,9 @@ func rawTo(t *testing.T, ranks int) (context.Context, *Raw) {
 }
 
 // The verbs check their results.
-func requireAllVerbs(t *testing.T, ctx context.Context, c Caster) {
+func requireAllVerbs(t *testing.T, ctx context.Context, c Caster, size int) {
 	t.Helper()
-	m := Message()
+	m := Message(size)
 	for _, verb := range []func(context.Context, []byte) error{c.Reduce, c.Gather, c.Post} {
 		failed := make(chan error, MaxInFlight)
 		var all sync.WaitGroup
@@ -80,21 +80,31 @@ func requireAllVerbs(t *testing.T, ctx context.Context, c Caster) {
 func TestOurs_canReduceGatherAndSend(t *testing.T) {
 	for _, ranks := range []int{1, 8, 32} {
 		ctx, c := oursTo(t, ranks)
-		requireAllVerbs(t, ctx, c)
+		requireAllVerbs(t, ctx, c, 64)
 	}
 }
 
 func TestRaw_canReduceGatherAndSend(t *testing.T) {
 	for _, ranks := range []int{1, 8, 32} {
 		ctx, c := rawTo(t, ranks)
-		requireAllVerbs(t, ctx, c)
+		requireAllVerbs(t, ctx, c, 64)
+	}
+}
+
+func TestCasters_canReduceAndGatherLargeBodies(t *testing.T) {
+	ctx, ours := oursTo(t, 8)
+	_, raw := rawTo(t, 8)
+	for _, c := range []Caster{ours, raw} {
+		require.NoError(t, c.Gather(ctx, Message(maxPart)))
+		require.NoError(t, c.Gather(ctx, Message(64<<10)))
+		require.NoError(t, c.Reduce(ctx, Message(2*maxPart+1)))
 	}
 }
 
 func TestOurs_gathersFromTwoAndCallsOne(t *testing.T) {
 	ctx, c := oursTo(t, 32)
-	require.NoError(t, c.GatherTwo(ctx, Message()))
-	require.NoError(t, c.CallOne(ctx, Message()))
+	require.NoError(t, c.GatherTwo(ctx, Message(64)))
+	require.NoError(t, c.CallOne(ctx, Message(64)))
 }
 
 func TestNaive_receivesAReplyFromEveryRank(t *testing.T) {
@@ -102,20 +112,17 @@ func TestNaive_receivesAReplyFromEveryRank(t *testing.T) {
 	for _, s := range shares {
 		started(t, StartNaive, srv, s)
 	}
-	require.NoError(t, started(t, NewRaw, srv, shares[0]).ReduceNaive(ctx, Message()))
+	require.NoError(t, started(t, NewRaw, srv, shares[0]).ReduceNaive(ctx, Message(64)))
 }
 
 func TestCaster_wrongRepliesAreAnError(t *testing.T) {
-	ctx, ours := oursTo(t, 8)
-	_, raw := rawTo(t, 8)
-	for _, c := range []Caster{ours, raw} {
-		require.EqualError(t, c.Reduce(ctx, []byte("short")), "the answers of 8 ranks sum up to 40, want 512")
-	}
-	require.ErrorContains(t, ours.Gather(ctx, []byte("short")), "want 64 bytes that begin with rank 0")
-	require.EqualError(t, checkAnswers([][]byte{Message()}, every),
-		`answer 0 of 1 is "`+string(Message())+`", want 64 bytes that begin with rank 0`)
-	require.EqualError(t, place(nil, []byte("short")), "a reply of 5 bytes, want answers of 64")
-	require.EqualError(t, place(nil, make([]byte, messageSize)), "an answer of rank 0 of 0")
+	require.EqualError(t, checkSum(40, 8, 64), "the answers of 8 ranks sum up to 40, want 512")
+	require.EqualError(t, checkAnswers([][]byte{Message(64)}, 64, every),
+		`answer 0 of 1 is "`+string(Message(64))+`", want 64 bytes that begin with rank 0`)
+	require.EqualError(t, checkAnswers([][]byte{[]byte("short")}, 64, every),
+		`answer 0 of 1 is "short", want 64 bytes that begin with rank 0`)
+	require.EqualError(t, place(nil, []byte("short"), 64), "a reply of 5 bytes, want answers of 64")
+	require.EqualError(t, place(nil, make([]byte, 64), 64), "an answer of rank 0 of 0")
 	require.EqualError(t, add(nil, []byte("short")), "a reply of 5 bytes, want a number of 8")
 }
 
@@ -124,11 +131,11 @@ func TestRaw_endsWithItsContext(t *testing.T) {
 	c := started(t, NewRaw, srv, shares[0])
 	ctx, cancel := context.WithCancelCause(ctx)
 	cancel(context.Canceled)
-	require.EqualError(t, c.Post(ctx, Message()), "0 of 8 replies: context canceled")
+	require.EqualError(t, c.Post(ctx, Message(64)), "0 of 8 replies: context canceled")
 }
 
 func TestSpread_givesEachRankToOneProcess(t *testing.T) {
-	for ranks, want := range map[int]int{1: 1, 2: 2, 8: 8, 64: 8, 4096: 8} {
+	for ranks, want := range map[int]int{1: 1, 2: 2, 8: 8, 64: 8, 4096: 8, 100_000: 8} {
 		shares, err := Spread(ranks)
 		require.NoError(t, err)
 		require.Len(t, shares, want)
@@ -141,7 +148,7 @@ func TestSpread_givesEachRankToOneProcess(t *testing.T) {
 	}
 	for _, ranks := range []int{-8, 0, 12} {
 		_, err := Spread(ranks)
-		require.ErrorContains(t, err, "want a power of two")
+		require.ErrorContains(t, err, "want at most 8, or a multiple of it")
 	}
 }
 

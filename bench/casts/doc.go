@@ -6,7 +6,7 @@
 //	m, err := casts.StartMembers(ctx, srv, shares[0])        // castnet's ranks in one process
 //	f, err := casts.StartFanout(ctx, srv, shares[0])         // those of plain NATS
 //	caller, err := casts.NewOurs(ctx, srv, shares[0])        // or NewRaw: both are a Caster
-//	err = caller.Reduce(ctx, casts.Message())
+//	err = caller.Reduce(ctx, casts.Message(64))
 //
 // # The sides
 //

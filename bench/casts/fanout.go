@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -20,15 +21,23 @@ const (
 	reduceSubject = "bench.cast.reduce"
 	gatherSubject = "bench.cast.gather"
 	postSubject   = "bench.cast.post"
+	partSubject   = "bench.cast.part" // of a message, but for its last part
 	castSubjects  = "bench.cast.*"
 	rankSubject   = "bench.rank."
 )
+
+// maxPart is the largest message that the server takes.
+const maxPart = 1 << 20
+
+// answersIn is how many answers of a size fit into one reply.
+func answersIn(size int) int { return max(1, maxPart/size) }
 
 // Fanout is the ranks of plain NATS in one process.
 type Fanout struct {
 	nc     *nats.Conn
 	closed chan struct{}
 	cells  []*cell
+	parts  []byte         // of the message that arrives, without its last part
 	done   sync.WaitGroup // the goroutines of the cells
 }
 
@@ -114,12 +123,20 @@ func (f *Fanout) Close(ctx context.Context) error {
 	return nil
 }
 
-// take hands a cast to every rank.
+// take hands a cast to every rank, once it is whole.
 func (f *Fanout) take(m *nats.Msg) {
+	if m.Subject == partSubject {
+		f.parts = append(f.parts, m.Data...)
+		return
+	}
+	if f.parts != nil {
+		m.Data = append(f.parts, m.Data...)
+		f.parts = nil
+	}
 	r := &round{m: m}
 	r.left.Store(int64(len(f.cells)))
 	if m.Subject == gatherSubject {
-		r.all = make([]byte, len(f.cells)*messageSize)
+		r.all = make([]byte, len(f.cells)*len(m.Data))
 	}
 	for _, c := range f.cells {
 		c.in <- r
@@ -137,7 +154,8 @@ func (c *cell) run() {
 		case reduceSubject:
 			r.sum.Add(int64(len(r.m.Data)))
 		case gatherSubject:
-			stamp(r.all[c.at*messageSize:][:messageSize], r.m.Data, c.rank)
+			size := len(r.m.Data)
+			stamp(r.all[c.at*size:][:size], r.m.Data, c.rank)
 		}
 		if r.left.Add(-1) == 0 {
 			r.answer()
@@ -145,12 +163,16 @@ func (c *cell) run() {
 	}
 }
 
-// answer is the reply of the process.
+// answer is the reply of the process, or its replies if the answers are too large for one.
 func (r *round) answer() {
 	if r.all == nil {
-		r.all = number(r.sum.Load())
+		respond(r.m, number(r.sum.Load()))
+		return
 	}
-	respond(r.m, r.all)
+	size := len(r.m.Data)
+	for reply := range slices.Chunk(r.all, size*answersIn(size)) {
+		respond(r.m, reply)
+	}
 }
 
 func number(n int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(n)) }

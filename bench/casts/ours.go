@@ -45,7 +45,7 @@ func (c *Ours) Reduce(ctx context.Context, m []byte) error {
 	if err != nil {
 		return err
 	}
-	return checkSum(sum, c.to.region.NumRanks())
+	return checkSum(sum, c.to.region.NumRanks(), len(m))
 }
 
 // Gather has every answer by its rank.
@@ -54,7 +54,7 @@ func (c *Ours) Gather(ctx context.Context, m []byte) error {
 	if err != nil {
 		return err
 	}
-	return checkAnswers(all.Values(), every)
+	return checkAnswers(all.Values(), len(m), every)
 }
 
 // Post waits until every fate is known.
@@ -77,7 +77,7 @@ func (c *Ours) GatherTwo(ctx context.Context, m []byte) error {
 	if err != nil {
 		return err
 	}
-	return checkAnswers(all.Values(), func(i int) int { return i * step })
+	return checkAnswers(all.Values(), len(m), func(i int) int { return i * step })
 }
 
 // CallOne calls the rank in the middle.
@@ -87,7 +87,7 @@ func (c *Ours) CallOne(ctx context.Context, m []byte) error {
 	if err != nil {
 		return err
 	}
-	return checkAnswers([][]byte{answer}, func(int) int { return n })
+	return checkAnswers([][]byte{answer}, len(m), func(int) int { return n })
 }
 
 // target is a region of the mesh: what package mesh hands to users.

@@ -59,26 +59,27 @@ func (c *Raw) Close(context.Context) error {
 // Reduce sums up what the processes have summed up.
 func (c *Raw) Reduce(ctx context.Context, m []byte) error {
 	sum := int64(0)
-	err := c.cast(ctx, reduceSubject, m, func(reply []byte) error { return add(&sum, reply) })
+	err := c.cast(ctx, reduceSubject, m, c.share.processes(), func(reply []byte) error { return add(&sum, reply) })
 	if err != nil {
 		return err
 	}
-	return checkSum(sum, c.share.Ranks)
+	return checkSum(sum, c.share.Ranks, len(m))
 }
 
 // Gather has every answer by its rank.
 func (c *Raw) Gather(ctx context.Context, m []byte) error {
 	all := make([][]byte, c.share.Ranks)
-	err := c.cast(ctx, gatherSubject, m, func(reply []byte) error { return place(all, reply) })
+	replies := c.share.processes() * ((c.share.Each-1)/answersIn(len(m)) + 1)
+	err := c.cast(ctx, gatherSubject, m, replies, func(reply []byte) error { return place(all, reply, len(m)) })
 	if err != nil {
 		return err
 	}
-	return checkAnswers(all, every)
+	return checkAnswers(all, len(m), every)
 }
 
 // Post waits until every process has confirmed that its ranks have it.
 func (c *Raw) Post(ctx context.Context, m []byte) error {
-	return c.cast(ctx, postSubject, m, func([]byte) error { return nil })
+	return c.cast(ctx, postSubject, m, c.share.processes(), func([]byte) error { return nil })
 }
 
 // ReduceNaive asks every rank by itself, and sums up their answers.
@@ -94,17 +95,24 @@ func (c *Raw) ReduceNaive(ctx context.Context, m []byte) error {
 	if err := in.await(ctx, c.share.Ranks, func(reply []byte) error { return add(&sum, reply) }); err != nil {
 		return err
 	}
-	return checkSum(sum, c.share.Ranks)
+	return checkSum(sum, c.share.Ranks, len(m))
 }
 
-// cast publishes, and takes the reply of each process.
-func (c *Raw) cast(ctx context.Context, subject string, m []byte, take func(reply []byte) error) error {
+// cast publishes, in parts if the message is too large for one, and takes the replies of the
+// processes. Casts in parts must not overlap.
+func (c *Raw) cast(ctx context.Context, subject string, m []byte, replies int,
+	take func(reply []byte) error) error {
 	in := <-c.free
 	defer func() { c.free <- in }()
+	for ; len(m) > maxPart; m = m[maxPart:] {
+		if err := c.nc.Publish(partSubject, m[:maxPart]); err != nil {
+			return err
+		}
+	}
 	if err := c.nc.PublishRequest(subject, in.subject, m); err != nil {
 		return err
 	}
-	return in.await(ctx, c.share.processes(), take)
+	return in.await(ctx, replies, take)
 }
 
 func (in *inbox) await(ctx context.Context, n int, take func(reply []byte) error) error {
@@ -131,17 +139,17 @@ func add(sum *int64, reply []byte) error {
 	return nil
 }
 
-// place puts the answers of a reply where their ranks belong.
-func place(all [][]byte, reply []byte) error {
-	if len(reply)%messageSize != 0 {
-		return fmt.Errorf("a reply of %d bytes, want answers of %d", len(reply), messageSize)
+// place puts the answers of a reply, of a size each, where their ranks belong.
+func place(all [][]byte, reply []byte, size int) error {
+	if len(reply)%size != 0 {
+		return fmt.Errorf("a reply of %d bytes, want answers of %d", len(reply), size)
 	}
-	for ; len(reply) > 0; reply = reply[messageSize:] {
+	for ; len(reply) > 0; reply = reply[size:] {
 		n := rankIn(reply)
 		if n >= len(all) {
 			return fmt.Errorf("an answer of rank %d of %d", n, len(all))
 		}
-		all[n] = reply[:messageSize]
+		all[n] = reply[:size]
 	}
 	return nil
 }

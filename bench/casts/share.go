@@ -19,11 +19,10 @@ type Share struct {
 	First int // in this one
 }
 
-// Spread gives each process its share of the ranks of a new mesh: they are a power of two, so that
-// all are of one size.
+// Spread gives each process its share of the ranks of a new mesh. All shares are of one size.
 func Spread(ranks int) ([]Share, error) {
-	if ranks < 1 || ranks&(ranks-1) != 0 {
-		return nil, fmt.Errorf("spread %d ranks: want a power of two", ranks)
+	if ranks < 1 || ranks > processes && ranks%processes != 0 {
+		return nil, fmt.Errorf("spread %d ranks: want at most %d, or a multiple of it", ranks, processes)
 	}
 	mesh, err := subjects.NewMeshID("ranks")
 	if err != nil {

@@ -1,8 +1,12 @@
 package local
 
 import (
+	"bytes"
+	"fmt"
 	"math"
+	"os"
 	"runtime"
+	"runtime/debug"
 	"sync/atomic"
 )
 
@@ -45,6 +49,39 @@ func spawnBytes(st *stage) (float64, error) {
 	after := footprint()
 	runtime.KeepAlive(refs)
 	return (after - before) / float64(st.n), nil
+}
+
+// spawnRSS is mebibytes of resident memory that the actors add to the process while they have nothing
+// to do.
+func spawnRSS(st *stage) (float64, error) {
+	b, refs := newStarting(st.n), make([]Ref, st.n)
+	before, err := resident()
+	if err != nil {
+		return 0, err
+	}
+	spawnAll(st, b, refs)
+	if err := st.await(b.done); err != nil {
+		return 0, err
+	}
+	after, err := resident()
+	runtime.KeepAlive(refs)
+	return max(after-before, 0) / (1 << 20), err
+}
+
+// resident is the resident memory of the process in bytes, after unused memory went back to the
+// system.
+func resident() (float64, error) {
+	footprint()
+	debug.FreeOSMemory()
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0, fmt.Errorf("resident memory needs a /proc: %w", err)
+	}
+	var size, pages int
+	if _, err := fmt.Fscan(bytes.NewReader(text), &size, &pages); err != nil {
+		return 0, fmt.Errorf("/proc/self/statm is %q, want numbers of pages: %w", text, err)
+	}
+	return float64(pages * os.Getpagesize()), nil
 }
 
 func spawnAll(st *stage, b Behavior, refs []Ref) {

@@ -24,6 +24,7 @@ func Workloads() []Workload {
 		{Name: "local-ask-64", Unit: "asks/s", Size: 200_000, More: true, run: askMany},
 		{Name: "spawn-time", Unit: ns, Size: 100_000, Fresh: true, run: spawnTime},
 		{Name: "spawn-bytes", Unit: "B", Size: 100_000, Fresh: true, run: spawnBytes},
+		{Name: "rss-per-million-actors", Unit: "MiB", Size: 1_000_000, Fresh: true, run: spawnRSS},
 		{Name: "savina-pingpong", Unit: ms, Size: 400_000, run: pingpong},
 		{Name: "savina-counting", Unit: ms, Size: 4_000_000, run: counting},
 		{Name: "savina-forkjoin-throughput", Unit: ms, Size: 50_000, run: forkjoinThroughput},

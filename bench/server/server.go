@@ -66,6 +66,9 @@ func (s *Server) Connect() (*nats.Conn, error) {
 	return nc, nil
 }
 
+// NumSubs is how many subscriptions the server in this process has.
+func (s *Server) NumSubs() int { return s.here.NumSubs() }
+
 // Close ends the server, when it is in this process.
 func (s *Server) Close() {
 	if s.here != nil {
