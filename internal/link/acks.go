@@ -234,7 +234,7 @@ func (rcv *receiver) OnSenderReset(p *Peer, g *wire.ResetBody) bool {
 	if !disowned && g.Seq < in.lastSeq {
 		return rcv.endFormerLink(p, g)
 	}
-	news := in.openSeq != 0 || len(in.outOfOrder) > 0 || g.Seq > in.lastSeq
+	news := in.openSeq != 0 || len(in.outOfOrder) > 0 || g.Seq > in.lastSeq // packets that never came
 	rcv.closeIncoming(p, g.Seq)
 	if disowned {
 		in.lastSeq = g.Seq
@@ -246,9 +246,9 @@ func (rcv *receiver) OnSenderReset(p *Peer, g *wire.ResetBody) bool {
 	return news
 }
 
-// endFormerLink takes the reset of a link that was over before the current one opened. It is news if
-// packets of that link did not arrive: they may have been answers. So it is for a process with the
-// name of an earlier one, to which the peer had a link.
+// endFormerLink takes the reset of a link that was over before the current one opened. It is news
+// if packets of that link did not arrive, as for a process with the name of an earlier one: they may
+// have been answers.
 func (rcv *receiver) endFormerLink(p *Peer, g *wire.ResetBody) bool {
 	in := &p.in
 	news := g.Seq < in.openSeq && g.Seq > in.formerEnd
