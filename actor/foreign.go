@@ -213,7 +213,11 @@ func (f *Foreign) answer(m ForeignMessage, actor, port string, format wire.Forma
 		FailForeign(&out, format, actor, port, busError("", "", err))
 		err = conn.PublishMsg(out)
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case errors.Is(err, bus.ErrClosed): // this process ends, as its client learns from the bus
+		f.p.log.Debug().Err(err).Str("to", m.Msg.Reply).Msg("cannot answer a foreign client")
+	default:
 		f.p.sampledLog.Warn().Err(err).Str("to", m.Msg.Reply).Msg("cannot answer a foreign client")
 	}
 }

@@ -317,7 +317,7 @@ func TestHostd_keptProcsAreRenewedByTheNextHostdAfterTheirEnd_HOST20(t *testing.
 	expired := time.Now().Add(life)
 	testkit.Until(t, "the credentials have ended", func() bool { return time.Now().After(expired) })
 	second := start()
-	again(t, agent.Wait, host, agent.WaitRequest{ID: m.ID.String(), Until: agent.Running})
+	reach(t, host, agent.WaitRequest{ID: m.ID.String(), Until: agent.Running})
 	require.Equal(t, before, pids())
 	require.NoFileExists(t, stale)
 	second.Stop(t)

@@ -228,22 +228,43 @@ func (snd *sender) OnResume(now Instant, p *Peer) {
 func (rcv *receiver) OnSenderReset(p *Peer, g *wire.ResetBody) bool {
 	in := &p.in
 	disowned := g.Last != 0
-	if rcv.ignores(p) || disowned && g.Last != in.lastSeq || !disowned && g.Seq < in.lastSeq {
+	if rcv.ignores(p) || disowned && g.Last != in.lastSeq {
 		return false
 	}
-	news := in.openSeq != 0 || len(in.outOfOrder) > 0
+	if !disowned && g.Seq < in.lastSeq {
+		return rcv.endFormerLink(p, g)
+	}
+	news := in.openSeq != 0 || len(in.outOfOrder) > 0 || g.Seq > in.lastSeq // packets that never came
 	rcv.closeIncoming(p, g.Seq)
 	if disowned {
 		in.lastSeq = g.Seq
 		rcv.stats.Malformed++
 	}
 	if news {
-		why := &Error{Reason: LinkReset, Text: g.Text}
-		// its Goodbye travels on the other connection, and may come later
-		if g.Closed || g.Text == wire.ClosedText {
-			why = &Error{Reason: PeerClosed, Text: p.id.String() + " has closed its links"}
-		}
-		rcv.emitBroken(p, why)
+		rcv.emitReset(p, g)
 	}
 	return news
+}
+
+// endFormerLink takes the reset of a link that was over before the current one opened. It is news
+// if packets of that link did not arrive, as for a process with the name of an earlier one: they may
+// have been answers.
+func (rcv *receiver) endFormerLink(p *Peer, g *wire.ResetBody) bool {
+	in := &p.in
+	news := g.Seq < in.openSeq && g.Seq > in.formerEnd
+	if news {
+		in.formerEnd = g.Seq
+		rcv.emitReset(p, g)
+	}
+	return news
+}
+
+// emitReset emits the end of a link by its sender's reset.
+func (rcv *receiver) emitReset(p *Peer, g *wire.ResetBody) {
+	why := &Error{Reason: LinkReset, Text: g.Text}
+	// its Goodbye travels on the other connection, and may come later
+	if g.Closed || g.Text == wire.ClosedText {
+		why = &Error{Reason: PeerClosed, Text: p.id.String() + " has closed its links"}
+	}
+	rcv.emitBroken(p, why)
 }

@@ -22,6 +22,7 @@ type receiver struct {
 // incoming is the link from a peer, at its receiver.
 type incoming struct {
 	openSeq       uint64 // number of the opening packet; 0: closed, and only an opening is accepted
+	formerEnd     uint64 // the end of the link before it that is known here; later ones are news
 	lastSeq       uint64 // the last packet in order, received or skipped
 	acked         uint64 // the last whose messages are all in mailboxes, or refused
 	receivedBytes uint64 // bytes since the link was opened
@@ -148,14 +149,17 @@ func (rcv *receiver) accept(p *Peer, a Arrival) Arrival {
 // reported all fates of that.
 func (rcv *receiver) openIncoming(p *Peer, n uint64) {
 	in := &p.in
-	if in.openSeq != 0 {
+	formerEnd := in.lastSeq
+	if in.openSeq != 0 || len(in.outOfOrder) > 0 && in.outOfOrder[0].Seq < n {
 		rcv.emitBroken(p, &Error{Reason: LinkReset, Text: p.id.String() + " has reopened its link"})
+		formerEnd = n
 	}
 	parked := in.outOfOrder
 	top := in.highestSeq
 	rcv.closeIncoming(p, n-1)
 	rcv.openSenders++
 	in.openSeq = n
+	in.formerEnd = formerEnd
 	in.firstRefusal = n << refusalSeqBits
 	in.highestSeq = top
 	for _, a := range parked {

@@ -50,6 +50,44 @@ func TestReopen_callOnTheNextLinkOutlivesTheFormerOne_LINK5(t *testing.T) {
 	require.Greater(t, third, over[0])
 }
 
+// The peer still has its link to an earlier process of this name, and answers on it. The reset of that
+// link, or the next opening, overtakes the answer.
+func TestReopen_callEndsWithTheLinkToAnEarlierProcess_LINK6(t *testing.T) {
+	reset := wire.ResetBody{Seq: 16, Text: "enough"}
+	for name, lose := range map[string]func(*testing.T, *bench){
+		"the reset comes first": func(t *testing.T, b *bench) {
+			require.True(t, b.core.OnSenderReset(b.peer, &reset))
+			require.Equal(t, "duplicate", b.arrive(Arrival{Seq: 16, PrevSeq: 15}))
+		},
+		"the answer comes first": func(t *testing.T, b *bench) {
+			require.Equal(t, "parked", b.arrive(Arrival{Seq: 16, PrevSeq: 15}))
+			require.True(t, b.core.OnSenderReset(b.peer, &reset))
+		},
+		"the opening follows the answer": func(t *testing.T, b *bench) {
+			require.Equal(t, "parked", b.arrive(Arrival{Seq: 16, PrevSeq: 15}))
+			require.Equal(t, "17", b.arrive(Arrival{Seq: 17}))
+		},
+		"the opening comes first": func(t *testing.T, b *bench) {
+			require.Equal(t, "17", b.arrive(Arrival{Seq: 17}))
+			require.True(t, b.core.OnSenderReset(b.peer, &reset))
+			require.Equal(t, "18", b.arrive(Arrival{Seq: 18, PrevSeq: 17}), "the new link goes on")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, Config{})
+			a := &asker{}
+			e := wire.Envelope{Kind: wire.Message, Sender: "s", Body: []byte("?")}
+			require.NoError(t, b.core.Send(b.now, b.to, &e, Mark{Call: a}, 0))
+			b.core.OnProbe(b.now, b.peer, 16, 15)
+			lose(t, b)
+			require.False(t, b.core.OnSenderReset(b.peer, &reset), "once")
+			over := b.brokenSerials()
+			require.Len(t, over, 1)
+			require.LessOrEqual(t, a.serial, over[0])
+		})
+	}
+}
+
 func TestReopen_unqueuedCallHasNoSerial_LINK5(t *testing.T) {
 	b := newBench(t, Config{Outbox: 10})
 	b.core.OnDisconnect()
