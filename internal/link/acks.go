@@ -234,7 +234,7 @@ func (rcv *receiver) OnSenderReset(p *Peer, g *wire.ResetBody) bool {
 	if !disowned && g.Seq < in.lastSeq {
 		return rcv.endFormerLink(p, g)
 	}
-	news := in.openSeq != 0 || len(in.outOfOrder) > 0 || g.Seq > in.lastSeq // packets that never came
+	news := in.openSeq != 0 || len(in.outOfOrder) > 0 || g.Seq > in.lastSeq
 	rcv.closeIncoming(p, g.Seq)
 	if disowned {
 		in.lastSeq = g.Seq
@@ -247,8 +247,8 @@ func (rcv *receiver) OnSenderReset(p *Peer, g *wire.ResetBody) bool {
 }
 
 // endFormerLink takes the reset of a link that was over before the current one opened. It is news
-// if packets of that link did not arrive, as for a process with the name of an earlier one: they may
-// have been answers.
+// if packets of it did not arrive, as for a process with the name of an earlier one: they may have
+// been answers.
 func (rcv *receiver) endFormerLink(p *Peer, g *wire.ResetBody) bool {
 	in := &p.in
 	news := g.Seq < in.openSeq && g.Seq > in.formerEnd
