@@ -138,7 +138,7 @@ func TestHostd_procsOfAnotherUserHaveTheirOwnCredentialsOnly_HOSTD11(t *testing.
 	text, err := os.ReadFile(self)
 	require.NoError(t, err)
 	program := filepath.Join(open, "hostd")
-	require.NoError(t, os.WriteFile(program, text, 0o755))
+	testkit.WriteProgram(t, program, text)
 	state := filepath.Join(open, "state")
 	cmd := exec.Command(program, "--nats", w.url, "--label", "a", "--proc-user", "nobody", "--auth-key", key,
 		"--state-dir", state)
