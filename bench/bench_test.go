@@ -17,7 +17,7 @@ import (
 // The forms in the report that its readers rely on.
 var (
 	rowForm = regexp.MustCompile(
-		`^row=([A-Za-z0-9-]+) ours=[0-9]+\.[0-9]{2} base=[0-9]+\.[0-9]{2} base_name=[a-z0-9.@/-]+ unit=(ns|us|ms|%|B|MiB|asks/s|casts/s|msgs/s|messages|hosts) ratio=([0-9]+\.[0-9]{3}|\+Inf) n=([0-9]+)$`)
+		`^row=([A-Za-z0-9-]+) ours=[0-9]+\.[0-9]{2} base=[0-9]+\.[0-9]{2} base_name=[a-z0-9.@/-]+ unit=(ns|us|ms|%|B|MiB|asks/s|casts/s|msgs/s|messages|subscriptions|hosts) ratio=([0-9]+\.[0-9]{3}|\+Inf) n=([0-9]+)$`)
 	canaryForm = regexp.MustCompile(
 		`^canary=spin median=[0-9.]+ min=[0-9.]+ max=[0-9.]+ unit=ms spread=[0-9.]+% n=[0-9]+ disturbed=(yes|no)$`)
 )
