@@ -35,6 +35,15 @@ func dialAsIfRemote(t *testing.T, so embed.Options, change func(*Conn, *Options)
 	return err
 }
 
+func TestOptions_aServerOfThisProcessHasMoreTimeToConnect(t *testing.T) {
+	srv, err := embed.Start(t.Context(), embed.Options{DontListen: true})
+	require.NoError(t, err)
+	defer srv.Shutdown()
+	require.Equal(t, defaultConnectTimeout, Options{}.withDefaults().ConnectTimeout)
+	require.Equal(t, inProcessTimeout, Options{Server: srv}.withDefaults().ConnectTimeout)
+	require.Equal(t, time.Minute, Options{Server: srv, ConnectTimeout: time.Minute}.withDefaults().ConnectTimeout)
+}
+
 func TestOpen_refusesAnOpenServerOffLoopback_BUS4(t *testing.T) {
 	err := dialAsIfRemote(t, embed.Options{}, func(*Conn, *Options) {})
 	var failed *ConnectError

@@ -206,7 +206,7 @@ var (
 // Bus connections and gateways.
 var (
 	BusConnectTimeout = newDuration("bus.connect-timeout", 2*time.Second, 10*time.Millisecond, time.Hour,
-		keyMeta{local: true, usedBy: "bus", doc: "time to connect to one server"})
+		keyMeta{local: true, usedBy: "bus", doc: "time to connect to one server of another process"})
 	BusPingInterval = newDuration("bus.ping-interval", 5*time.Second, 100*time.Millisecond, time.Hour,
 		keyMeta{local: true, usedBy: "bus",
 			doc: "pause between two pings of the server; the connection is lost after two without an answer"})

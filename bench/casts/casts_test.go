@@ -61,9 +61,9 @@ func rawTo(t *testing.T, ranks int) (context.Context, *Raw) {
 }
 
 // The verbs check their results.
-func requireAllVerbs(t *testing.T, ctx context.Context, c Caster, size int) {
+func requireAllVerbs(t *testing.T, ctx context.Context, c Caster) {
 	t.Helper()
-	m := Message(size)
+	m := Message(64)
 	for _, verb := range []func(context.Context, []byte) error{c.Reduce, c.Gather, c.Post} {
 		failed := make(chan error, MaxInFlight)
 		var all sync.WaitGroup
@@ -80,14 +80,14 @@ func requireAllVerbs(t *testing.T, ctx context.Context, c Caster, size int) {
 func TestOurs_canReduceGatherAndSend(t *testing.T) {
 	for _, ranks := range []int{1, 8, 32} {
 		ctx, c := oursTo(t, ranks)
-		requireAllVerbs(t, ctx, c, 64)
+		requireAllVerbs(t, ctx, c)
 	}
 }
 
 func TestRaw_canReduceGatherAndSend(t *testing.T) {
 	for _, ranks := range []int{1, 8, 32} {
 		ctx, c := rawTo(t, ranks)
-		requireAllVerbs(t, ctx, c, 64)
+		requireAllVerbs(t, ctx, c)
 	}
 }
 
