@@ -315,9 +315,7 @@ func TestRef_encodesAsItsID(t *testing.T) {
 }
 
 func TestCall_ofAnActorToItselfIsRefusedAtOnceExceptInGo(t *testing.T) {
-	p := alone(t)
-	ref, err := actor.Spawn(t.Context(), p, box, "box", 0, actor.Mailbox(1))
-	require.NoError(t, err)
+	ref := spawn(t, alone(t))
 	n, err := do.Call(t.Context(), ref, func(ctx *actor.Context, b *Box) (int64, error) {
 		derived, cancel := context.WithTimeout(ctx, time.Hour)
 		defer cancel()
@@ -329,7 +327,6 @@ func TestCall_ofAnActorToItselfIsRefusedAtOnceExceptInGo(t *testing.T) {
 			}
 		}
 		require.NoError(t, add.Send(ctx, actor.Self[*Box](ctx), 1))
-		require.ErrorIs(t, add.SendWait(derived, actor.Self[*Box](ctx), 1), actor.ErrMailboxFull)
 		answer, self := actor.Defer[int64](ctx), actor.Self[*Box](ctx)
 		ctx.Go(func(work context.Context) func(*actor.Context) {
 			answer.Reply(add.Call(work, self, 1))
@@ -339,4 +336,17 @@ func TestCall_ofAnActorToItselfIsRefusedAtOnceExceptInGo(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.EqualValues(t, 2, n)
+}
+
+func TestSendWait_ofAnActorToItselfDoesNotWaitForRoom(t *testing.T) {
+	ref, err := actor.Spawn(t.Context(), alone(t), box, "box", 0, actor.Mailbox(1))
+	require.NoError(t, err)
+	_, err = do.Call(t.Context(), ref, func(ctx *actor.Context, b *Box) (int64, error) {
+		derived, cancel := context.WithTimeout(ctx, time.Hour)
+		defer cancel()
+		require.NoError(t, add.Send(ctx, actor.Self[*Box](ctx), 1))
+		require.ErrorIs(t, add.SendWait(derived, actor.Self[*Box](ctx), 1), actor.ErrMailboxFull)
+		return 0, nil
+	})
+	require.NoError(t, err)
 }
