@@ -67,10 +67,10 @@ type Multicast struct {
 	Envelope wire.Envelope
 	Type     string    // of the message, for people
 	Until    time.Time // when its fate must be known; zero: the default
-	// GroupExt and MemberExt return the ext of the packet to all, and of a packet to one member:
+	// GroupExt and AloneExt return the ext of the packet to all, and of a packet to one member:
 	// see link.Cast.
-	GroupExt  func(prevs []link.Run) ([]byte, error)
-	MemberExt func(member int) ([]byte, error)
+	GroupExt func(prevs []link.Run) ([]byte, error)
+	AloneExt func() ([]byte, error)
 	// OnFate takes the fate of a member that the message did not reach, on any goroutine; it must
 	// not block. nil: the message becomes a dead letter.
 	OnFate func(to subjects.ProcID, why *Error)
@@ -97,7 +97,7 @@ func (c *Casts) Multicast(m *Multicast) (failed map[int]error, err error) {
 	}
 	k := &link.Cast{
 		Subject: m.Subject, Group: m.To.group, Envelope: &e, Until: p.links.At(m.Until),
-		GroupExt: m.GroupExt, MemberExt: m.MemberExt, Mark: link.Mark{Type: m.Type}, ReplyAcks: m.ReplyAcks,
+		GroupExt: m.GroupExt, AloneExt: m.AloneExt, Mark: link.Mark{Type: m.Type}, ReplyAcks: m.ReplyAcks,
 	}
 	if m.OnFate != nil {
 		k.Mark.Call = fateFunc(m.OnFate)

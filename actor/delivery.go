@@ -173,6 +173,13 @@ func (d *Delivery) countAnswer() {
 	}
 }
 
+// isLastRecipient reports whether Raw is the memory of the running recipient alone: it came from
+// another process, and all other recipients have answered. A message of this process may leave
+// again.
+func (d *Delivery) isLastRecipient() bool {
+	return d.unanswered.Load() == 1 && d.Sender != (subjects.Sender{})
+}
+
 // withdraw keeps handlers from running.
 func (d *Delivery) withdraw() {
 	for q := d.requests; q != nil; q = q.next {

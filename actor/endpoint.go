@@ -181,7 +181,10 @@ func argument[M any](b *method, in *instance, d *Delivery) (M, error) {
 func copyFor[M any](b *method, in *instance, d *Delivery) (m M, err error) {
 	if to, is := any(&m).(*[]byte); is {
 		if body, ok := wire.Bytes(d.Raw); ok {
-			*to = bytes.Clone(body)
+			if !d.isLastRecipient() {
+				body = bytes.Clone(body)
+			}
+			*to = body
 			return m, nil
 		}
 	}

@@ -12,14 +12,16 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // choir is actors of one proc with a common message.
 type choir struct {
-	p    *actor.Proc
-	name string
-	to   []actor.LocalRecipient
-	sung chan struct{} // one for each that has begun a tutti
+	sender subjects.Sender // zero: this process
+	p      *actor.Proc
+	name   string
+	to     []actor.LocalRecipient
+	sung   chan struct{} // one for each that has begun a tutti
 }
 
 type singer struct{ together *sync.WaitGroup }
@@ -104,15 +106,21 @@ func (c *choir) sing(t *testing.T, endpoint string, message any) []actor.Answer 
 	t.Helper()
 	raw, err := wire.Marshal(message)
 	require.NoError(t, err)
-	answers := make([]actor.Answer, len(c.to))
+	return c.singEncoded(t, endpoint, raw)
+}
+
+func (c *choir) singEncoded(t *testing.T, endpoint string, raw []byte) []actor.Answer {
+	t.Helper()
+	seats := c.to[len(c.to)-1].View + 1
+	answers := make([]actor.Answer, seats)
 	var all sync.WaitGroup
 	all.Add(len(c.to))
 	c.p.Casts().DeliverAll(&actor.Delivery{
-		Actor: c.name, Port: endpoint, From: c.p.ID().Actor("conductor"),
+		Actor: c.name, Port: endpoint, From: c.p.ID().Actor("conductor"), Sender: c.sender,
 		Raw:      raw,
 		Deadline: time.Now().Add(time.Hour),
 		Point: func(view int) shape.Point {
-			at, err := shape.Of("seat", len(c.to)).Point(view)
+			at, err := shape.Of("seat", seats).Point(view)
 			require.NoError(t, err)
 			return at
 		},
@@ -139,14 +147,28 @@ func TestLocalMulticast_recipientsShareNoMemory(t *testing.T) {
 	for i, a := range c.sing(t, "scale", []int{1}) {
 		require.Equal(t, actor.Answer{Value: 2}, a, "actor %d", i)
 	}
-	for i, a := range c.sing(t, "solo", []byte("0bc")) {
-		require.Equal(t, actor.Answer{Value: string([]byte{'0' + byte(i), 'b', 'c'})}, a)
+	for _, c.sender = range []subjects.Sender{{}, c.p.Sender()} { // from this process and from another
+		for i, a := range c.sing(t, "solo", []byte("0bc")) {
+			require.Equal(t, actor.Answer{Value: string([]byte{'0' + byte(i), 'b', 'c'})}, a)
+		}
 	}
 	for _, a := range c.sing(t, "chord", numbered{1, "do"}) {
 		require.Equal(t, actor.Answer{Value: "do"}, a)
 	}
 	for _, a := range c.sing(t, "refrain", actor.None{}) {
 		require.Equal(t, actor.Answer{Value: 7}, a)
+	}
+}
+
+func TestLocalMulticast_lastRecipientGetsTheMemoryOfAMessageFromElsewhere(t *testing.T) {
+	c := newChoir(t, 2)
+	c.to = c.to[1:]
+	for _, c.sender = range []subjects.Sender{{}, c.p.Sender()} {
+		raw, err := wire.Marshal([]byte("0bc"))
+		require.NoError(t, err)
+		require.Equal(t, "1bc", c.singEncoded(t, "solo", raw)[1].Value)
+		copied := c.sender == subjects.Sender{}
+		require.Equal(t, copied, string(raw[1:]) == "0bc", "a message of this process may leave again")
 	}
 }
 

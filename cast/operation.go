@@ -270,7 +270,7 @@ func (a *operation) multicast(m actor.Multicast, h header, k packet) error {
 		return wire.Marshal(h)
 	}
 	alone := h
-	m.MemberExt = func(int) ([]byte, error) { return wire.Marshal(alone) }
+	m.AloneExt = func() ([]byte, error) { return wire.Marshal(alone) }
 	refused, err := a.p.Casts().Multicast(&m)
 	if err != nil {
 		return err

@@ -59,15 +59,11 @@ be lost); state (alive, suspect, unknown or dead), reason, silence (nanoseconds 
 }
 
 func listHosts(ctx context.Context, out *output.Printer, conn *mesh.Net, pick target.HostSelector) error {
-	inv, err := conn.Inventory(ctx)
+	inv, picked, err := pick.Find(ctx, conn)
 	if err != nil {
 		return err
 	}
 	if len(pick.Labels) > 0 {
-		picked, err := pick.Filter(inv.Hosts)
-		if err != nil {
-			return err
-		}
 		inv.Hosts = slices.DeleteFunc(inv.Hosts, func(h mesh.HostState) bool { // a silent host may have the labels
 			return h.State == agent.HostAlive && !slices.ContainsFunc(picked, func(p agent.HostInfo) bool {
 				return p.ID == h.ID

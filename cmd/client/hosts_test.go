@@ -77,7 +77,7 @@ func TestHosts_selectByLabelAndComplete(t *testing.T) {
 		{cli.ExitUsage, "want a duration", []string{"hosts", "shutdown", "n1", "--grace", "soon"}},
 		{cli.ExitUsage, "unknown flag: --grace", []string{"hosts", "cordon", "n1", "--grace", "1s"}},
 	} {
-		r := c.client(t, row.args...)
+		r := c.answered(t, row.args...)
 		require.Equal(t, row.code, r.code, "%v: %s", row.args, r.err)
 		require.Contains(t, r.err, row.why)
 		require.Empty(t, r.out)

@@ -219,6 +219,14 @@ func runOn(t *testing.T, env []string, terminal bool, args ...string) result {
 // to answer is named with exit code 4: on a busy machine ok runs the command again.
 func (c *cluster) ok(t *testing.T, args ...string) string {
 	t.Helper()
+	r := c.answered(t, args...)
+	require.Zero(t, r.code, "client %v: %s", args, r.err)
+	return r.out
+}
+
+// answered runs a command again as long as a host is slow to answer.
+func (c *cluster) answered(t *testing.T, args ...string) result {
+	t.Helper()
 	r := c.client(t, args...)
 	for range 10 {
 		if r.code != cli.ExitPartial || !strings.Contains(r.err, "hosts did not answer") {
@@ -226,8 +234,7 @@ func (c *cluster) ok(t *testing.T, args ...string) string {
 		}
 		r = c.client(t, args...)
 	}
-	require.Zero(t, r.code, "client %v: %s", args, r.err)
-	return r.out
+	return r
 }
 
 // decode parses a document printed by a command.

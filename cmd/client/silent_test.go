@@ -119,7 +119,7 @@ func (c *cluster) silenceIsReported(t *testing.T, noise string) {
 		for _, command := range []string{
 			"procs nothing", "procs nothing --links", "mesh show nothing", "mesh restart nothing", "explain nothing",
 			"logs nothing", "where nothing/0", "exec nothing -- true", "stop nothing", "adopt nothing",
-			"cast nothing talker talk", "config show nothing", "hosts restart --label zone=x",
+			"cast nothing talker talk", "config show nothing", "hosts restart --label zone=x", "hosts --label zone=x",
 		} {
 			each(command, cli.ExitPartial, func(t *testing.T, r result) {
 				require.Contains(t, r.err, "does not exist")

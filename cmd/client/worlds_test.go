@@ -77,7 +77,8 @@ func TestWorlds_canBeDeclaredListedAndDeleted(t *testing.T) {
 	require.Equal(t, cli.ExitTimeout, r.code)
 	require.Contains(t, r.err, "not all worlds are live: lonely is starting") // and why, if there was time to ask
 	require.Regexp(t, `lonely  create  starting`, r.out)
-	require.Contains(t, c.client(t, "wait", "lonely", "--for", "live", "--timeout", "1s").err, "lonely-")
+	c.eventually(t, func(r result) bool { return strings.Contains(r.err, "lonely-") },
+		"wait", "lonely", "--for", "live", "--timeout", "1s")
 	c.ok(t, "delete", "lonely")
 	require.Regexp(t, `train-\w+ +live +running +live +2/2`, c.ok(t, "wait", "train", "--for", "live"))
 	require.Regexp(t, `train  train-\w+/1.0  n1-\w+  alive`, c.ok(t, "where", "train/1"))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -229,8 +230,26 @@ func TestHostd_stateDirectoryBelongsToOneLabel(t *testing.T) {
 	s.start(t, "--state-dir", state, "--label", "a", "--listen", own).Stop(t)
 	_, why := s.requireFailedStart(t, "--state-dir", state, "--label", "b")
 	require.Contains(t, why, `it belongs to host "a": want --label a, or another --state-dir`)
-	require.NoError(t, os.WriteFile(filepath.Join(state, "server.json"), []byte("{"), 0o600))
+	require.NoError(t, os.WriteFile(serverStateFile(state), []byte("{"), 0o600))
 	_, why = s.requireFailedStart(t, "--state-dir", state, "--label", "a")
 	require.Contains(t, why, "server.json")
+	s.requireClean(t)
+}
+
+func TestHostd_refusesToMoveFromThePortOfItsState_HOSTD8(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	state := t.TempDir()
+	s.start(t, "--state-dir", state, "--label", "a", "--listen", own).Stop(t)
+	var last serverState
+	data, err := os.ReadFile(serverStateFile(state))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(data, &last))
+	other, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", last.Port))
+	require.NoError(t, err)
+	_, why := s.requireFailedStart(t, "--state-dir", state, "--label", "a")
+	require.Contains(t, why, fmt.Sprintf("cannot listen on port %d, the port of the last hostd with --state-dir %s",
+		last.Port, state))
+	require.NoError(t, other.Close())
 	s.requireClean(t)
 }

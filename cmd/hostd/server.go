@@ -37,7 +37,7 @@ func startServer(ctx context.Context, c config, getenv func(string) string,
 	switch {
 	case !is || c.natsConfig != "":
 	case s.portRestored:
-		err = fmt.Errorf("cannot listen on port %d, which kept procs of %s connect to: %w: "+
+		err = fmt.Errorf("cannot listen on port %d, the port of the last hostd with --state-dir %s: %w: "+
 			"choose another with --listen", s.port, c.stateDir, taken.Err)
 	case s.portSet:
 		err = fmt.Errorf("--listen %s: %w", c.listen, taken.Err)

@@ -118,13 +118,13 @@ func TestHostd_keepsItsFingerprintWithItsState_HOSTD15(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	dir := filepath.Join(t.TempDir(), "state")
-	first := s.start(t, "--tls", "--state-dir", dir, "--label", "a")
+	first := s.start(t, "--tls", "--state-dir", dir, "--label", "a", "--listen", own)
 	info, err := os.Stat(serverStateFile(dir))
 	require.NoError(t, err)
 	require.EqualValues(t, 0o600, info.Mode().Perm(), "it has the key")
 	first.Stop(t)
-	s.start(t, "--state-dir", dir, "--label", "a").Stop(t) // without TLS
-	again := s.start(t, "--tls", "--state-dir", dir, "--label", "a")
+	s.start(t, "--state-dir", dir, "--label", "a", "--listen", own).Stop(t) // without TLS
+	again := s.start(t, "--tls", "--state-dir", dir, "--label", "a", "--listen", own)
 	require.Equal(t, first.ready.Fingerprint, again.ready.Fingerprint)
 	again.Stop(t)
 	other := s.start(t, "--tls", "--label", "a")

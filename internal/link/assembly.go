@@ -109,13 +109,17 @@ const assemblyCost = 256
 
 // append adds a part. The first one claims its own size only: a stranger may send no other. Then
 // the buffer doubles up to the claimed total, because one that grows by a quarter copies a large
-// message several times.
+// message several times. It takes the whole total if that is little more: the head of a message
+// would cost another copy.
 func (a *assembly) append(part []byte) {
 	need := len(a.buf) + len(part)
 	if need > cap(a.buf) {
 		size := need
 		if len(a.buf) > 0 {
-			size = min(2*need, max(a.total, need))
+			size = 2 * need
+			if a.total <= size+size/8 {
+				size = max(a.total, need)
+			}
 		}
 		grown := make([]byte, len(a.buf), size)
 		copy(grown, a.buf)

@@ -8,19 +8,42 @@ import (
 type Cast struct {
 	Subject  string // where it goes; "": to each member by itself
 	Group    *Group
-	Envelope *wire.Envelope // its Ext is made by Runs
+	Envelope *wire.Envelope // without an Ext; its memory is not written to after the cast
 	// GroupExt returns the ext of the published packet, from the previous numbers of the members,
 	// run by run in their order. The slice is reused.
 	GroupExt func(prevs []Run) ([]byte, error)
-	// MemberExt returns the ext of a packet to one member.
-	MemberExt func(member int) ([]byte, error)
-	Mark      Mark
-	Until     Instant
+	// AloneExt returns the ext of a packet to one member, the same for each. It is called once at
+	// most.
+	AloneExt func() ([]byte, error)
+	Mark     Mark
+	Until    Instant
 	// ReplyAcks lets answers stand for acknowledgements; the caller reports them by ReplyReceived.
 	// Receivers of the published packet then need not acknowledge it for ReplyAckDelay.
 	ReplyAcks bool
 
 	Seq uint64 // set: the number shared by the members of the published packet; 0: there are none
+
+	alone *wire.Envelope // to a member by itself; nil: there was none yet
+	whole []byte         // the same encoded, if it is large: all members share it
+}
+
+// prepareAlone makes the envelope to a member by itself. It encodes a large one once for all
+// members, unless it is too large to send.
+func (k *Cast) prepareAlone(threshold, most int) error {
+	if k.alone != nil {
+		return nil
+	}
+	ext, err := k.AloneExt()
+	if err != nil {
+		return err
+	}
+	e := *k.Envelope
+	e.Ext = ext
+	k.alone = &e
+	if n := e.BodyLen(); n > threshold && n+len(ext) <= most {
+		k.whole = EncodeWhole(k.Group.members[0].to, k.alone) // the names are the same
+	}
+	return nil
 }
 
 // Run is Count consecutive members with one previous packet: a number, 0 for a link opened by the
@@ -70,13 +93,12 @@ func (snd *sender) Cast(now Instant, k *Cast) (failed map[int]error, err error) 
 }
 
 // castToMember sends a cast to one member by itself.
-func (snd *sender) castToMember(now Instant, k *Cast, m *member) (err error) {
-	e := *k.Envelope
-	e.Ext, err = k.MemberExt(m.index)
-	if err != nil {
+func (snd *sender) castToMember(now Instant, k *Cast, m *member) error {
+	if err := k.prepareAlone(snd.chunkSize(), snd.cfg.MaxMessage); err != nil {
 		return err
 	}
-	return snd.Send(now, m.to, &e, k.Mark, k.Until)
+	e := *k.alone
+	return snd.SendWhole(now, m.to, &e, k.whole, k.Mark, k.Until, nil)
 }
 
 // castHeadSize is the room for the previous packets of members in different states.

@@ -23,8 +23,8 @@ func (b *bench) cast(body int, members ...*Target) (prevs []uint64, failed map[i
 			}
 			return []byte("all"), nil
 		},
-		MemberExt: func(int) ([]byte, error) { return []byte("alone"), nil },
-		Mark:      Mark{Type: "cast"},
+		AloneExt: func() ([]byte, error) { return []byte("alone"), nil },
+		Mark:     Mark{Type: "cast"},
 	})
 	require.NoError(b.t, err)
 	return prevs, failed
@@ -94,8 +94,8 @@ func TestCast_oversizedCastGoesToEachMemberAlone_LINK7(t *testing.T) {
 	b.core.SetLimit(6000)
 	_, err := b.core.Cast(b.now, &Cast{
 		Subject: "k", Group: NewGroup([]*Target{b.to}), Envelope: &wire.Envelope{Kind: wire.Cast, Sender: "s"},
-		GroupExt:  func([]Run) ([]byte, error) { return make([]byte, 7000), nil },
-		MemberExt: func(int) ([]byte, error) { return []byte("alone"), nil },
+		GroupExt: func([]Run) ([]byte, error) { return make([]byte, 7000), nil },
+		AloneExt: func() ([]byte, error) { return []byte("alone"), nil },
 	})
 	require.NoError(t, err)
 	left := b.leave()
@@ -114,7 +114,7 @@ func TestCast_unencodableCastUsesNoNumber_LINK7(t *testing.T) {
 	b.core.OnDisconnect()
 	failed, err := b.core.Cast(b.now, &Cast{
 		Subject: "k", Group: NewGroup([]*Target{b.to}), Envelope: &wire.Envelope{Kind: wire.Cast},
-		MemberExt: func(int) ([]byte, error) { return nil, broken },
+		AloneExt: func() ([]byte, error) { return nil, broken },
 	})
 	require.NoError(t, err)
 	require.ErrorIs(t, failed[0], broken)
@@ -150,8 +150,37 @@ func TestCast_withoutASubjectGoesToEachMemberAlone_LINK7(t *testing.T) {
 	b := newBench(t, Config{})
 	_, err := b.core.Cast(b.now, &Cast{
 		Group: NewGroup(append(b.others(2), b.to)), Envelope: &wire.Envelope{Kind: wire.Cast, Sender: "s"},
-		MemberExt: func(int) ([]byte, error) { return []byte("alone"), nil },
+		AloneExt: func() ([]byte, error) { return []byte("alone"), nil },
 	})
 	require.NoError(t, err)
 	require.Equal(t, [][2]uint64{{1, 0}, {2, 0}, {3, 0}}, b.links())
+}
+
+func TestCast_membersShareALargeMessage_LINK9(t *testing.T) {
+	b := newBench(t, Config{ChunkSize: 100, ChunksInFlight: 1})
+	all := append(b.others(2), b.to)
+	b.cast(250, all...)
+	b.cast(251, all...)
+	for _, to := range all {
+		o := &to.Peer.out
+		require.Len(t, o.transfers, 1)
+		first := o.transfers[0]
+		require.Same(t, &all[0].Peer.out.transfers[0].encoded[0], &first.encoded[0])
+		require.Len(t, first.followers, 1, "a sender's messages keep their order")
+		next := &first.followers[0]
+		require.Len(t, next.envelope.Body, 251)
+		require.Same(t, &next.whole[len(next.whole)-1], &next.envelope.Body[250])
+	}
+}
+
+func TestCast_tooLargeMessageIsRefusedBeforeItIsCopied_LINK9(t *testing.T) {
+	b := newBench(t, Config{ChunkSize: 100, MaxMessage: 200})
+	body := make([]byte, 64<<10)
+	k := &Cast{Subject: "k", Group: NewGroup(b.others(3)), Envelope: &wire.Envelope{Kind: wire.Cast, Body: body},
+		AloneExt: func() ([]byte, error) { return nil, nil }}
+	failed, err := b.core.Cast(b.now, k)
+	require.NoError(t, err)
+	require.Len(t, failed, 3)
+	require.ErrorContains(t, failed[0], "the message has 65536 bytes, want at most 200")
+	require.Nil(t, k.whole)
 }

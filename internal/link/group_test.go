@@ -20,8 +20,8 @@ func (b *bench) castTo(g *Group, body int, until Instant) (prevs []Run) {
 			prevs = append(prevs, all...)
 			return []byte("all"), nil
 		},
-		MemberExt: func(int) ([]byte, error) { return []byte("alone"), nil },
-		Mark:      Mark{Type: "cast"},
+		AloneExt: func() ([]byte, error) { return []byte("alone"), nil },
+		Mark:     Mark{Type: "cast"},
 	})
 	require.NoError(b.t, err)
 	require.Empty(b.t, failed)
@@ -72,7 +72,7 @@ func TestGroup_laggingMemberIsAddressedSeparately_LINK7(t *testing.T) {
 			require.Equal(t, []Run{{2, 7}, {1, NotIncluded}, {1, 7}, {1, 0}}, all)
 			return nil, nil
 		},
-		MemberExt: func(int) ([]byte, error) { return nil, errors.New("it is dead") },
+		AloneExt: func() ([]byte, error) { return nil, errors.New("it is dead") },
 	})
 	require.NoError(t, err)
 }
@@ -260,8 +260,8 @@ func TestGroup_oversizedCastGoesToEachMemberAlone_LINK7(t *testing.T) {
 	b.core.SetLimit(6000)
 	_, err := b.core.Cast(b.now, &Cast{
 		Subject: "k", Group: g, Envelope: &wire.Envelope{Kind: wire.Cast},
-		GroupExt:  func([]Run) ([]byte, error) { return make([]byte, 7000), nil },
-		MemberExt: func(int) ([]byte, error) { return nil, nil },
+		GroupExt: func([]Run) ([]byte, error) { return make([]byte, 7000), nil },
+		AloneExt: func() ([]byte, error) { return nil, nil },
 	})
 	require.NoError(t, err)
 	require.Equal(t, [][2]uint64{{2, 1}, {3, 1}}, b.links())
@@ -282,7 +282,7 @@ func TestGroup_castToAForgottenMemberIsAnError_LINK7(t *testing.T) {
 			require.Equal(t, []Run{{1, NotIncluded}, {2, 2}}, all)
 			return nil, nil
 		},
-		MemberExt: func(int) ([]byte, error) { return nil, nil },
+		AloneExt: func() ([]byte, error) { return nil, nil },
 	})
 	require.NoError(t, err)
 	require.Len(t, failed, 1)

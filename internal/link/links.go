@@ -54,7 +54,8 @@ type Links struct {
 	o              Options
 	self           subjects.Sender
 	epoch          time.Time
-	chunkThreshold int // messages of at least this many bytes leave in parts
+	chunkThreshold int // messages of more bytes leave in parts
+	maxMessage     int
 
 	mu          sync.Mutex // guards the fields below; held for no wait
 	core        *Core
@@ -99,7 +100,7 @@ func Open(o Options) *Links {
 		suspicion: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	l.core.isDead = o.Handler.Dead
-	l.chunkThreshold = l.core.cfg.ChunkSize
+	l.chunkThreshold, l.maxMessage = l.core.cfg.ChunkSize, l.core.cfg.MaxMessage
 	l.lastPublish.Store(-int64(time.Second))
 	l.timer = time.AfterFunc(time.Hour, l.tick)
 	l.timer.Stop()
@@ -287,6 +288,11 @@ func (l *Links) WithoutFlush(f func()) {
 
 // Cast sends one message to many. See Core.Cast.
 func (l *Links) Cast(k *Cast) (failed map[int]error, err error) {
+	if k.Envelope.BodyLen() > l.chunkThreshold { // not under the lock: it may be 64 MiB
+		if err := k.prepareAlone(l.chunkThreshold, l.maxMessage); err != nil {
+			return nil, err
+		}
+	}
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()

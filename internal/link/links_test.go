@@ -273,7 +273,7 @@ func TestClose_endsAFlushAndGivesEveryMessageAFate(t *testing.T) {
 	}
 	require.Len(t, seen, 1000)
 	require.ErrorContains(t, a.Send(to, say("late"), link.Mark{}, 0), "has closed its links")
-	_, err := a.Cast(&link.Cast{})
+	_, err := a.Cast(&link.Cast{Envelope: &wire.Envelope{Kind: wire.Cast}})
 	require.ErrorContains(t, err, "has closed its links")
 	a.Close() // twice is once
 	require.Len(t, a.allFates(), 1000)

@@ -132,7 +132,11 @@ func (snd *sender) enqueue(p *Peer, m *message) {
 	if t := o.transferAhead(m.to, e.Sender); t != nil {
 		own := *m
 		own.envelope.Bytes = false
-		own.envelope.Body = e.CopyBody()
+		if m.whole != nil { // it ends with the body
+			own.envelope.Body = m.whole[len(m.whole)-e.BodyLen():]
+		} else {
+			own.envelope.Body = e.CopyBody()
+		}
 		own.envelope.Ext = bytes.Clone(e.Ext)
 		t.followers = append(t.followers, own)
 		snd.addQueued(p, own.size())

@@ -14,10 +14,10 @@ func (b *bench) ask(g *Group) *Cast {
 	b.t.Helper()
 	k := &Cast{
 		Subject: "k", Group: g, ReplyAcks: true,
-		Envelope:  &wire.Envelope{Kind: wire.Cast, Sender: "s", Body: make([]byte, 10)},
-		GroupExt:  func([]Run) ([]byte, error) { return []byte("all"), nil },
-		MemberExt: func(int) ([]byte, error) { return []byte("alone"), nil },
-		Mark:      Mark{Type: "cast"},
+		Envelope: &wire.Envelope{Kind: wire.Cast, Sender: "s", Body: make([]byte, 10)},
+		GroupExt: func([]Run) ([]byte, error) { return []byte("all"), nil },
+		AloneExt: func() ([]byte, error) { return []byte("alone"), nil },
+		Mark:     Mark{Type: "cast"},
 	}
 	failed, err := b.core.Cast(b.now, k)
 	require.NoError(b.t, err)

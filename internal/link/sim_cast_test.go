@@ -104,7 +104,7 @@ func (w *world) cast(p *proc, to *castGroup, sender, size int, until Instant, an
 		}
 		return castHeader(answers, to.to, prevs), nil
 	}
-	k.MemberExt = func(i int) ([]byte, error) { return castHeader(answers, to.to[i:i+1], []Run{{1, 0}}), nil }
+	k.AloneExt = func() ([]byte, error) { return castHeader(answers, to.to, []Run{{len(to.to), 0}}), nil }
 	failed, err := p.core.Cast(w.now, k)
 	w.logf("%d casts #%d to %d members, %d bytes: %v %v", p.index, first, len(to.to), size, failed, err)
 	for i, err := range failed {

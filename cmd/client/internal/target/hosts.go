@@ -33,7 +33,7 @@ func (p HostSelector) Find(ctx context.Context, conn *mesh.Net) (mesh.Inventory,
 	if err != nil {
 		return inv, nil, err
 	}
-	picked, err := p.Filter(inv.Hosts)
+	picked, err := p.filter(inv.Hosts)
 	_, unknown := errors.AsType[*mesh.NotFoundError](err)
 	if unknown && (len(p.Labels) > 0 || inv.TimedOut || inv.NoHostList) {
 		err = WithMissingHosts(inv, err)
@@ -41,7 +41,7 @@ func (p HostSelector) Find(ctx context.Context, conn *mesh.Net) (mesh.Inventory,
 	return inv, picked, err
 }
 
-func (p HostSelector) Filter(hosts []mesh.HostState) ([]agent.HostInfo, error) {
+func (p HostSelector) filter(hosts []mesh.HostState) ([]agent.HostInfo, error) {
 	for _, name := range p.Names {
 		if err := p.checkName(hosts, name); err != nil {
 			return nil, err
