@@ -17,7 +17,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// knownHostTimeout is the wait for a known but silent host while others answer.
+// knownHostTimeout is the wait for a known but silent host, or for the list of hosts, while others
+// answer.
 const knownHostTimeout = time.Second
 
 // firstAnswerTimeout is the wait for the first host. Without listeners the server replies at once,
@@ -36,19 +37,21 @@ var errDiscoveryDone = errors.New("all known hosts have answered")
 // error.
 func DiscoverHosts(ctx context.Context, b *bus.Bus, space subjects.Space, quiet time.Duration,
 	known ...subjects.HostID) ([]HostInfo, error) {
-	return discover(ctx, b, space, newDiscovery(quiet, quiet, known, time.Now()), false)
+	return discover(ctx, b, space, newDiscovery(quiet, quiet, known, time.Now()))
 }
 
-// DiscoverListedHosts works as DiscoverHosts. It also asks a gateway for the list of hosts, and
-// ends soon after all of them answered. If ctx ends, it returns the answers so far with the error.
+// DiscoverListedHosts works as DiscoverHosts. It also asks a gateway for the list of hosts, waits one
+// second for it, and ends soon after all of them answered. If ctx ends, it returns the answers so far
+// with the error.
 func DiscoverListedHosts(ctx context.Context, b *bus.Bus, space subjects.Space,
 	quiet time.Duration) ([]HostInfo, error) {
-	return discover(ctx, b, space, newDiscovery(quiet, quiet/10, nil, time.Now()), true)
+	c := newDiscovery(quiet, quiet/10, nil, time.Now())
+	c.awaitsList = true
+	return discover(ctx, b, space, c)
 }
 
 // discover asks the hosts for their HostInfo. With an error it returns the answers so far.
-func discover(ctx context.Context, b *bus.Bus, space subjects.Space, c *discovery,
-	list bool) (out []HostInfo, err error) {
+func discover(ctx context.Context, b *bus.Bus, space subjects.Space, c *discovery) (out []HostInfo, err error) {
 	looking, end := context.WithCancelCause(ctx)
 	over := time.AfterFunc(max(c.quiet, firstAnswerTimeout), func() { end(errDiscoveryDone) })
 	defer over.Stop()
@@ -57,12 +60,15 @@ func discover(ctx context.Context, b *bus.Bus, space subjects.Space, c *discover
 	defer end(nil)
 	defer func() { slices.SortFunc(out, byLabel) }()
 	request := bus.Msg{Subject: space.HostRead(subjects.Any, Info.Name(), subjects.Anon())}
-	if list {
+	if c.awaitsList {
 		wg.Go(func() {
 			known, err := ListKnownHosts(looking, b, space)
-			// otherwise proceed as without a gateway
-			if ids := known.expected(); err == nil && known.Complete && len(ids) > 0 {
-				over.Reset(c.expectHosts(ids, time.Now()))
+			var ids []subjects.HostID // none: proceed as without a gateway
+			if err == nil && known.Complete {
+				ids = known.expected()
+			}
+			if wait, isSet := c.recordList(ids, time.Now()); isSet {
+				over.Reset(wait)
 			}
 		})
 	}
@@ -180,6 +186,7 @@ type discovery struct {
 	grace time.Duration // wait after all known hosts have answered; at least twice the slowest answer
 
 	mu         sync.Mutex // guards the fields below
+	awaitsList bool       // of hosts
 	startedAt  time.Time
 	lastAnswer time.Time // time of the last answer
 	answered   map[subjects.HostID]bool
@@ -191,7 +198,7 @@ func newDiscovery(quiet, grace time.Duration, known []subjects.HostID, now time.
 		quiet: quiet, grace: grace, startedAt: now, lastAnswer: now, answered: map[subjects.HostID]bool{},
 	}
 	if len(known) > 0 {
-		c.expectHosts(known, now)
+		c.recordList(known, now)
 	}
 	return c
 }
@@ -215,26 +222,30 @@ func (c *discovery) recordAnswer(id subjects.HostID, now time.Time) (isNew bool,
 	return isNew, c.remainingWait()
 }
 
-// expectHosts records the list of hosts.
-func (c *discovery) expectHosts(ids []subjects.HostID, now time.Time) time.Duration {
+// recordList records the list of hosts, or that there is none. It returns the time to wait for the
+// next answer; isSet is false if there is neither a list nor an answer.
+func (c *discovery) recordList(ids []subjects.HostID, now time.Time) (wait time.Duration, isSet bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.missing = map[subjects.HostID]bool{}
+	c.awaitsList = false
+	if len(ids) > 0 {
+		c.missing = map[subjects.HostID]bool{}
+	}
 	for _, id := range ids {
 		if !c.answered[id] {
 			c.missing[id] = true
 		}
 	}
-	return c.remainingWait() - now.Sub(c.lastAnswer)
+	return c.remainingWait() - now.Sub(c.lastAnswer), len(ids)+len(c.answered) > 0
 }
 
 // remainingWait returns the wait after the last answer. The caller holds the lock.
 func (c *discovery) remainingWait() time.Duration {
+	if c.awaitsList || len(c.missing) > 0 {
+		return max(c.quiet, knownHostTimeout)
+	}
 	if c.missing == nil {
 		return c.quiet
-	}
-	if len(c.missing) > 0 {
-		return max(c.quiet, knownHostTimeout)
 	}
 	return min(c.quiet, max(c.grace, 2*c.lastAnswer.Sub(c.startedAt)))
 }

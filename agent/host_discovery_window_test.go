@@ -28,10 +28,16 @@ func TestDiscoveryWindow_awaitsKnownHostsAndBrieflyOthers(t *testing.T) {
 	unlisted := newDiscovery(quiet, grace, nil, began)
 	require.Equal(t, quiet, wait(unlisted, a, at(1)))
 
+	list := func(c *discovery, now time.Time, ids ...subjects.HostID) time.Duration {
+		wait, isSet := c.recordList(ids, now)
+		require.True(t, isSet)
+		return wait
+	}
+
 	listed := newDiscovery(quiet, grace, nil, began)
-	require.Equal(t, quiet, wait(listed, a, at(1)))
-	require.Equal(t, knownHostTimeout-4*ms, listed.expectHosts([]subjects.HostID{a, b}, at(5)),
-		"b is slow, and there")
+	listed.awaitsList = true
+	require.Equal(t, knownHostTimeout, wait(listed, a, at(1)), "others may be on the list")
+	require.Equal(t, knownHostTimeout-4*ms, list(listed, at(5), a, b), "b is slow, and there")
 	require.Equal(t, grace, wait(listed, b, at(8)), "all known hosts have answered")
 	require.Equal(t, 60*ms, wait(listed, c, at(30)), "an unknown host answered: others may be as slow")
 	require.Equal(t, quiet, wait(listed, c, at(500)), "but no slower than without a list")
@@ -39,6 +45,13 @@ func TestDiscoveryWindow_awaitsKnownHostsAndBrieflyOthers(t *testing.T) {
 	known := newDiscovery(quiet, quiet, []subjects.HostID{a, b}, began)
 	require.Equal(t, knownHostTimeout, wait(known, a, at(1)))
 	require.Equal(t, quiet, wait(known, b, at(2)), "a full search waits for unknown hosts")
-	require.Equal(t, knownHostTimeout, newDiscovery(quiet, grace, nil, began).expectHosts([]subjects.HostID{a},
-		began), "nobody has answered")
+	require.Equal(t, knownHostTimeout, list(newDiscovery(quiet, grace, nil, began), began, a), "nobody has answered")
+
+	alone := newDiscovery(quiet, grace, nil, began)
+	alone.awaitsList = true
+	_, isSet := alone.recordList(nil, at(1))
+	require.False(t, isSet, "the first host may still start")
+	alone.awaitsList = true
+	require.Equal(t, knownHostTimeout, wait(alone, a, at(2)))
+	require.Equal(t, quiet-3*ms, list(alone, at(5)), "there is no gateway")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -144,11 +145,14 @@ type gate struct {
 
 func newGate(at int64) gate { return gate{at: at, open: make(chan struct{})} }
 
-func (g *gate) pass() {
+func (g *gate) pass(ctx context.Context) {
 	if g.arrived.Add(1) == g.at {
 		close(g.open)
 	}
-	<-g.open
+	select {
+	case <-g.open:
+	case <-ctx.Done():
+	}
 }
 
 // fakeHost is the agent of one of them.
@@ -158,8 +162,8 @@ type fakeHost struct {
 	rank int
 }
 
-func (h *fakeHost) Get(*actor.Context, agent.GetRequest) ([]agent.State, error) {
-	h.searched.pass()
+func (h *fakeHost) Get(ctx *actor.Context, _ agent.GetRequest) ([]agent.State, error) {
+	h.searched.pass(ctx)
 	if h.late && h.rank%3 == 1 {
 		return nil, errors.New("too late")
 	}
@@ -168,8 +172,8 @@ func (h *fakeHost) Get(*actor.Context, agent.GetRequest) ([]agent.State, error) 
 }
 
 // Logs waits until every host was asked.
-func (h *fakeHost) Logs(*actor.Context, agent.LogsRequest) ([]agent.LogTail, error) {
-	h.asked.pass()
+func (h *fakeHost) Logs(ctx *actor.Context, _ agent.LogsRequest) ([]agent.LogTail, error) {
+	h.asked.pass(ctx)
 	return []agent.LogTail{{Rank: h.rank, Stream: "stdout", Lines: []string{"ready"}}}, nil
 }
 
@@ -210,16 +214,17 @@ func (m *manyHosts) start(t *testing.T, c *cluster, n int) {
 
 // On a busy machine, hosts are too late for the search, and answer the request for lines.
 func TestLogs_ofManyHostsAskAllAtOnceAndNameNoHostWhoseLinesCame(t *testing.T) {
+	const hosts = 160
 	c := newCluster(t)
 	m := &manyHosts{late: true}
-	m.start(t, c, 500)
+	m.start(t, c, hosts)
 	begun := time.Now()
 	r := c.client(t, "logs", "demo", "--timeout", "1m")
-	t.Logf("the lines of 500 hosts took %v", time.Since(begun))
+	t.Logf("the lines of %d hosts took %v", hosts, time.Since(begun))
 	require.Zero(t, r.code, r.err)
 	require.Empty(t, r.err)
-	require.Equal(t, 500, strings.Count(r.out, "] ready\n"))
-	require.EqualValues(t, 500, m.asked.arrived.Load(), "each once")
+	require.Equal(t, hosts, strings.Count(r.out, "] ready\n"))
+	require.EqualValues(t, hosts, m.asked.arrived.Load(), "each once")
 }
 
 func TestFullLogDisk_isSaidByLogsHostsAndExplain(t *testing.T) {

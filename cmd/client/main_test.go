@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -86,8 +85,9 @@ func talkerDef() actor.Def {
 			<-ctx.Done()
 			return actor.None{}, nil
 		}),
-		spin.Handle(func(*talker, *actor.Context, actor.None) (n int, err error) { // keeps a processor busy
-			for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); {
+		spin.Handle(func(_ *talker, ctx *actor.Context, _ actor.None) (n int, err error) {
+			fmt.Println("spinning")
+			for ctx.Err() == nil { // keeps a processor busy until its caller ends
 				n++
 			}
 			return n, nil

@@ -187,6 +187,9 @@ func (s *terminal) put(r rune) {
 		s.x = min(s.x/8*8+8, len(s.cells[0])-1)
 	case r < ' ':
 	case s.x < len(s.cells[s.y]):
+		if line := s.cells[s.y]; s.modes["4"] { // insert
+			copy(line[s.x+1:], line[s.x:])
+		}
 		s.cells[s.y][s.x] = r
 		s.x++
 	}
@@ -288,6 +291,10 @@ func (s *terminal) control(final rune, parameters string) {
 		for y := s.y + 1; y < height; y++ {
 			blank(y, 0, width)
 		}
+	case final == 'P':
+		line, from := s.cells[s.y], min(s.x, width)
+		left := copy(line[from:], line[min(from+step, width):])
+		blank(s.y, from+left, width)
 	case final == 'K' && n[0] == 0:
 		blank(s.y, min(s.x, width), width)
 	case final == 'K' && n[0] == 1:

@@ -122,7 +122,7 @@ var addOne = actor.NewEndpoint[any, int64, int64]("add")
 
 func TestHostd_expiringCredentialsLoseNoMessage_HOST20(t *testing.T) {
 	t.Parallel()
-	const life, least, lives = 2 * time.Second, 10_000, 4
+	const life, least, lives = 4 * time.Second, 10_000, 3
 	w, s := newAuthDir(t), newSite(t)
 	d := w.hostd(t, s, "a", "--auth-ttl", life.String())
 	require.NoError(t, auth.Update(w.dir, func(a *auth.Authority) error { return w.mintAlice(a, life) }))
