@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/pprof/profile"
@@ -52,11 +51,8 @@ func TestProfile_labelsTheTimeOfActorsWithTypeAndEndpoint(t *testing.T) {
 	c := newCluster(t, "a")
 	c.up(t, "--per-host", "gpu=1", "--command", os.Args[0], "--actor", "talker")
 	file := filepath.Join(t.TempDir(), "cpu.pprof")
-	caller := start(t, c.env, "cast", "demo", "talker", "spin", "--timeout", "1m")
-	c.eventually(t, func(r result) bool { return strings.Contains(r.out, "spinning") }, "logs", "demo")
+	c.ok(t, "cast", "demo", "talker", "spin")
 	c.ok(t, "profile", "demo", "--cpu", "2s", "--file", file)
-	caller.Send(t, syscall.SIGINT)
-	caller.Exit(t)
 	data, err := os.ReadFile(file)
 	require.NoError(t, err)
 	all, err := profile.ParseData(data)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -86,11 +87,10 @@ func talkerDef() actor.Def {
 			return actor.None{}, nil
 		}),
 		spin.Handle(func(_ *talker, ctx *actor.Context, _ actor.None) (n int, err error) {
-			fmt.Println("spinning")
-			for ctx.Err() == nil { // keeps a processor busy until its caller ends
+			for end := time.Now().Add(10 * time.Millisecond); time.Now().Before(end); {
 				n++
 			}
-			return n, nil
+			return n, spin.Send(ctx, actor.Self[*talker](ctx), actor.None{}) // for ever
 		}))
 }
 
