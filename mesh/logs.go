@@ -143,8 +143,9 @@ var errStreamClosed = errors.New("the stream of logs is closed")
 type LogStream struct {
 	procs     ProcMesh
 	options   LogOptions
-	fold      *logFold // of deliver
-	failed    bool     // likewise: Handle has returned an error
+	watcher   *presence.Watcher // of the hosts
+	fold      *logFold          // of deliver
+	failed    bool              // likewise: Handle has returned an error
 	batches   chan []LogLine
 	flushes   chan chan struct{} // closed when all lines before were handled
 	ctx       context.Context
@@ -174,8 +175,12 @@ func (p ProcMesh) StreamLogs(ctx context.Context, o LogOptions) (*LogStream, err
 			return err
 		}
 	}
+	watcher, err := p.net.controllers.hostWatcher()
+	if err != nil {
+		return nil, fmt.Errorf("cannot stream logs: %w", err)
+	}
 	s := &LogStream{
-		procs: p, options: o, batches: make(chan []LogLine), flushes: make(chan chan struct{}),
+		procs: p, options: o, watcher: watcher, batches: make(chan []LogLine), flushes: make(chan chan struct{}),
 		delivered: make(chan struct{}), feeds: map[subjects.HostID]*logFeed{},
 	}
 	s.fold = newLogFold(p.desc.Extent, p.region.NumRanks(), cmp.Or(o.FoldWindow, DefaultFoldWindow))
@@ -269,8 +274,10 @@ func (s *LogStream) followHosts() {
 	for {
 		select {
 		case <-look.C:
-			s.addFeeds(false)
-			silence := s.busSilence()
+			silence := s.watcher.BusSilence()
+			if silence == 0 { // else their search would wait for the bus
+				s.addFeeds(false)
+			}
 			news := ""
 			if !said && silence >= busSilenceSaid {
 				news = "the bus does not answer"
@@ -363,15 +370,6 @@ func (s *LogStream) deliver() {
 	}
 }
 
-// busSilence returns for how long this process could hear no host; 0: it can.
-func (s *LogStream) busSilence() time.Duration {
-	watcher, err := s.procs.net.controllers.hostWatcher()
-	if err != nil { // the Net is closing
-		return 0
-	}
-	return watcher.BusSilence()
-}
-
 // newsLine is a line about the hosts of the stream.
 func newsLine(text string) LogLine {
 	return LogLine{Rank: -1, Count: 1, Stream: "stderr", Time: time.Now(), Text: "[castnet] " + text}
@@ -428,9 +426,7 @@ type logFeed struct {
 // run asks the host for lines, until the stream ends or the host has no rank of the mesh any more.
 func (f *logFeed) run() {
 	ctx := f.stream.ctx
-	if watcher, err := f.stream.procs.net.controllers.hostWatcher(); err == nil { // else the Net is closing
-		defer watcher.Watch([]subjects.HostID{f.host}, f.onPresence)()
-	}
+	defer f.stream.watcher.Watch([]subjects.HostID{f.host}, f.onPresence)()
 	var since time.Time // of the failures while it can be heard; zero: it answers
 	said := false
 	for {
@@ -446,7 +442,7 @@ func (f *logFeed) run() {
 			said = false
 			continue
 		}
-		if since.IsZero() || f.stream.busSilence() > 0 {
+		if since.IsZero() || f.stream.watcher.BusSilence() > 0 {
 			since = time.Now()
 		}
 		if !f.hasLeft() && !said && (errors.Is(err, errHostDead) || time.Since(since) >= silenceSaid) {
