@@ -40,9 +40,9 @@ func DiscoverHosts(ctx context.Context, b *bus.Bus, space subjects.Space, quiet 
 	return discover(ctx, b, space, newDiscovery(quiet, quiet, known, time.Now()))
 }
 
-// DiscoverListedHosts works as DiscoverHosts. It also asks a gateway for the list of hosts, waits one
-// second for it, and ends soon after all of them answered. If ctx ends, it returns the answers so far
-// with the error.
+// DiscoverListedHosts works as DiscoverHosts. It also asks a gateway for the list of hosts, waits
+// one second for it, and ends soon after all of them answered. If ctx ends, it returns the answers
+// so far with the error.
 func DiscoverListedHosts(ctx context.Context, b *bus.Bus, space subjects.Space,
 	quiet time.Duration) ([]HostInfo, error) {
 	c := newDiscovery(quiet, quiet/10, nil, time.Now())
@@ -51,7 +51,8 @@ func DiscoverListedHosts(ctx context.Context, b *bus.Bus, space subjects.Space,
 }
 
 // discover asks the hosts for their HostInfo. With an error it returns the answers so far.
-func discover(ctx context.Context, b *bus.Bus, space subjects.Space, c *discovery) (out []HostInfo, err error) {
+func discover(ctx context.Context, b *bus.Bus, space subjects.Space,
+	c *discovery) (out []HostInfo, err error) {
 	looking, end := context.WithCancelCause(ctx)
 	over := time.AfterFunc(max(c.quiet, firstAnswerTimeout), func() { end(errDiscoveryDone) })
 	defer over.Stop()
