@@ -25,7 +25,9 @@ type controllers struct {
 	watched   *watchedMeshes // shared by the Nets of the proc
 	onFailure func(actor.Event)
 
-	mu       sync.Mutex
+	starting sync.Mutex // held while the watcher starts, which waits for the server
+
+	mu       sync.Mutex        // guards the fields below; held for no wait
 	owned    []ownedController // in the order of their start
 	over     []string          // those of meshes that are over, oldest first
 	presence *presence.Watcher // nil: not needed so far
@@ -91,20 +93,29 @@ func (c *controllers) noteOver(controller string) {
 
 // hostWatcher returns the watcher of hosts, and starts it first if necessary.
 func (c *controllers) hostWatcher() (*presence.Watcher, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.presence != nil {
-		return c.presence, nil
-	}
-	if c.closed {
-		return nil, fmt.Errorf("cannot watch hosts: %w", errNetClosed)
+	c.starting.Lock()
+	defer c.starting.Unlock()
+	if w, err := c.runningWatcher(); w != nil || err != nil {
+		return w, err
 	}
 	w, err := presence.New(c.proc)
 	if err != nil {
 		return nil, fmt.Errorf("cannot watch hosts: %w", err)
 	}
+	c.mu.Lock()
 	c.presence = w
+	c.mu.Unlock()
 	return w, nil
+}
+
+// runningWatcher returns the watcher of hosts; nil: there is none so far.
+func (c *controllers) runningWatcher() (*presence.Watcher, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, fmt.Errorf("cannot watch hosts: %w", errNetClosed)
+	}
+	return c.presence, nil
 }
 
 // isHandled reports whether the owner of a mesh handles a failed rank: by a watch of the mesh, or
@@ -163,11 +174,12 @@ func (c *controllers) close(ctx context.Context) error {
 		}
 		c.stop(ctx, o.controller, programDone)
 	}
+	c.starting.Lock()
 	c.mu.Lock()
 	watcher := c.presence
-	c.presence = nil
 	c.closed = true
 	c.mu.Unlock()
+	c.starting.Unlock()
 	if watcher != nil {
 		watcher.Close()
 	}
