@@ -59,10 +59,10 @@ func (p ProcMesh) TakeOver(ctx context.Context, s Takeover) (ProcMesh, error) {
 	p.desc = spec.Procs
 	p.desc.Owner = owner.ID()
 	p.net.placements.learn(p.desc)
-	_, err = agent.Create.Call(ctx, owner, agent.CreateRequest{})
-	if err == nil {
+	o, err := agent.Create.Call(ctx, owner, agent.CreateRequest{})
+	if err == nil { // each host has accepted the owner, or has failed
 		running := agent.WaitRequest{ID: p.desc.ID.String(), Until: agent.Running}
-		_, err = awaitSettled(ctx, owner, running, config.ProcSpawnProgressTimeout.Get(p.net.config), nil)
+		_, err = awaitSettled(ctx, owner, running, config.ProcSpawnProgressTimeout.Get(p.net.config), o)
 	}
 	if err != nil {
 		p.net.controllers.release(ctx, p.desc.Owner, "the takeover of its mesh failed")
