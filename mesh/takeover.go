@@ -21,10 +21,10 @@ type Takeover struct {
 	Display       string        // as in SpawnSpec
 }
 
-// TakeOver makes this program the owner of the mesh. The hosts then refuse orders of the former
-// owner. It starts and stops nothing. If another program has already taken over from the owner of
-// that epoch, the error is a *agent.FencedError with its name. Actors on the mesh keep their
-// owners.
+// TakeOver makes this program the owner of the mesh. It returns once each host has accepted the
+// owner, and refuses orders of the former one, or has failed. It starts and stops nothing. If
+// another program has already taken over from the owner of that epoch, the error is a
+// *agent.FencedError with its name. Actors on the mesh keep their owners.
 func (p ProcMesh) TakeOver(ctx context.Context, s Takeover) (ProcMesh, error) {
 	p = resolved(p)
 	if err := p.Err(); err != nil {
