@@ -34,6 +34,7 @@ var sleepers = map[string]string{
 	"integration/extrinsic_test.go": "a second copy comes after the awaited one",
 	"integration/supervision_test.go": "agents time leases by their own clock: nothing ends for " +
 		"longer than that",
+	"integration/takeover_test.go": "a return that is too early has no event before the awaited one",
 	"internal/launch/failpoint_linux_test.go": "a process of its own, which dies on the way: the test waits " +
 		"with a deadline",
 	"internal/launch/limits_linux_test.go": "a process of its own: the test waits with a deadline",

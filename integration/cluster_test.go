@@ -174,11 +174,12 @@ func sweep(t *testing.T, env []string) {
 // connect is a client in this process, for tests without reconnects.
 func (c *cluster) connect(t *testing.T, change ...func(*mesh.Options)) *mesh.Net {
 	t.Helper()
-	return testmesh.Connect(t, c.server, append(change, func(o *mesh.Options) {
+	settings := func(o *mesh.Options) {
 		o.Config = &config.Config{}
 		// or it closes 5 s after a host was killed
 		require.NoError(t, config.DeliveryReconnectTimeout.Override(o.Config, time.Second))
-	})...)
+	}
+	return testmesh.Connect(t, c.server, append([]func(*mesh.Options){settings}, change...)...)
 }
 
 // spawn starts some procs of this binary on each host.
