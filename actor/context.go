@@ -56,7 +56,7 @@ func (c *Context) base() context.Context {
 	switch {
 	case c.deadline != 0:
 		own.Context, own.cancel = context.WithDeadline(own.Context, c.in.proc.epoch.Add(time.Duration(c.deadline)))
-	case c.delivery != nil && c.delivery.pending != nil:
+	case c.canBeCancelled():
 		own.Context, own.cancel = context.WithCancel(own.Context)
 	case unused == nil:
 		return own.Context
@@ -68,6 +68,13 @@ func (c *Context) base() context.Context {
 		own.end()
 	}
 	return c.deadlineCtx.Load()
+}
+
+// canBeCancelled reports whether the caller can give up before the deadline. A kept Context of a
+// send is of later sends, too, so only their turn reads its message.
+func (c *Context) canBeCancelled() bool {
+	q, is := c.answer.(*request)
+	return is && q.pending != nil
 }
 
 // end ends the context, if the message can end before the actor.

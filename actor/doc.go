@@ -61,7 +61,7 @@
 //     When data stalls, the control connection repeats monitor and Link messages after about a
 //     second. It never reports an actor as gone that has not started.
 //   - ACT-10 (memory): Sending within a proc allocates nothing when the message holds no pointers.
-//     An actor at rest holds neither a goroutine nor the buffers of a burst.
+//     An actor at rest holds no goroutine, no message, and no buffers of a burst.
 //   - ACT-11 (generations): Of the procs of one rank, the rank belongs to the highest generation
 //     confirmed by its host. LatestGeneration returns that proc; an ID always means one proc, dead
 //     or not.

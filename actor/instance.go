@@ -297,6 +297,7 @@ func (in *instance) step() bool {
 		runtime.Gosched()
 	default:
 		in.phase = phaseIdle
+		in.currentCtx = nil // it holds a message
 		if b != nil {
 			b.shrink()
 		}

@@ -279,12 +279,14 @@ func (b *mailbox) finishBatch() {
 	b.claimed.Store(0)
 }
 
-// shrink releases the buffers of an idle actor. The lock is held.
+// shrink releases the buffers and the last message of an idle actor. The lock is held.
 func (b *mailbox) shrink() {
 	for _, s := range b.queues {
 		s.queue.shrink()
 	}
 	b.tracedCtx = nil
+	b.sendCtx.from = nil
+	b.sendCtx.delivery = nil
 	if cap(b.batch)+cap(b.order) > smallBuf {
 		b.batch, b.order = nil, nil
 	}

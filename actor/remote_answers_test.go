@@ -59,7 +59,7 @@ func TestCall_refusesAReplyFromAnotherProc(t *testing.T) {
 			require.NoError(t, err)
 			c.s.send(t, at, senderOf(c.s.id),
 				packet(1, 0, wire.Envelope{Kind: kind, Sender: "x", Body: body}))
-			refused := c.s.awaitControl(t, wire.LinkState).(*wire.LinkStateBody).Refusals
+			refused := c.s.awaitRefusals(t)
 			require.Len(t, refused, 1)
 			require.ErrorContains(t, actor.FromWire(refused[0].Why), "unexpected answer from")
 			c.requirePending(t)
@@ -72,7 +72,7 @@ func TestCall_refusesAReplyAddressOfAnotherProc(t *testing.T) {
 	to := c.b.ID().Actor("nobody").Port("linger")
 	e := wire.Envelope{Kind: wire.Message, Sender: "x", Reply: c.reply, Body: []byte("no integer")}
 	c.s.send(t, to, senderOf(c.s.id), packet(1, 0, e))
-	refused := c.s.awaitControl(t, wire.LinkState).(*wire.LinkStateBody).Refusals
+	refused := c.s.awaitRefusals(t)
 	require.Len(t, refused, 1)
 	require.ErrorContains(t, actor.FromWire(refused[0].Why), "want a port of "+c.s.id.Process().String()+
 		" for the answer")

@@ -52,7 +52,7 @@ func TestChunks_refusalNamesActorAndEndpoint(t *testing.T) {
 		Ext: wire.ChunkHead{ID: 1, Total: 4}.Append(nil), Body: []byte{1, 2, 3, 4}}
 	require.NoError(t, s.Data().Publish(s.space.Frame(b.ID().Process(), senderOf(s.id)),
 		packet(1, 0, e)))
-	why := actor.FromWire(s.awaitControl(t, wire.LinkState).(*wire.LinkStateBody).Refusals[0].Why)
+	why := actor.FromWire(s.awaitRefusals(t)[0].Why)
 	require.Equal(t, []string{ref.ID().String(), "add"}, []string{why.Actor, why.Endpoint})
 }
 

@@ -119,7 +119,10 @@ func (in *instance) terminate() {
 		in.mu.Lock()
 	}
 	r.control = nil
-	in.mailbox, in.actor = nil, nil // the proc keeps the instance for a while, not what was in it
+	// the proc keeps the instance for a while, not what was in it
+	in.mailbox = nil
+	in.actor = nil
+	in.currentCtx = nil
 	heard := in.failed || in.announceEnd || in.parent != nil || in.spawn != nil || in.proc.observers.some.Load()
 	in.mu.Unlock()
 

@@ -160,6 +160,7 @@ func (l *Links) runEffects() {
 	defer l.effectsMu.Unlock()
 	l.effects = l.takeEffects(l.effects[:0])
 	l.performEffects(l.effects)
+	clear(l.effects) // or the messages in them stay
 }
 
 func (l *Links) takeEffects(into []Effect) []Effect {

@@ -305,11 +305,11 @@ func (snd *sender) sendNext(now Instant, p *Peer) bool {
 	}
 	for len(o.queue) > 0 {
 		f := snd.expireQueued(now, p, o.queue[0])
+		o.queue[0] = f
 		if f == nil {
 			o.queue = o.queue[1:]
 			continue
 		}
-		o.queue[0] = f
 		if !o.hasCredit(f.windowCost()) {
 			snd.requestAck(now, p)
 			return false

@@ -1,6 +1,8 @@
 package link
 
 import (
+	"slices"
+
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
@@ -104,12 +106,7 @@ func (snd *sender) sendPart(now Instant, p *Peer, t *transfer) bool {
 // finishTransfer ends a transfer and queues the messages behind it.
 func (snd *sender) finishTransfer(p *Peer, t *transfer) {
 	o := &p.out
-	for i := range o.transfers {
-		if o.transfers[i] == t {
-			o.transfers = append(o.transfers[:i], o.transfers[i+1:]...)
-			break
-		}
-	}
+	o.transfers = slices.DeleteFunc(o.transfers, func(of *transfer) bool { return of == t })
 	for i := range t.followers {
 		snd.removeQueued(p, t.followers[i].size())
 		snd.enqueue(p, &t.followers[i])

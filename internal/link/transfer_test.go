@@ -3,12 +3,16 @@ package link
 import (
 	"bytes"
 	"fmt"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/wire"
 )
 
@@ -73,6 +77,33 @@ func TestChunks_expiredLargeMessageIsAbandoned_LINK9(t *testing.T) {
 	}
 	require.Equal(t, []string{"", "", "", "", "later"}, kinds, "three probes, no more parts, then the later message")
 	require.Zero(t, b.core.queuedBytes)
+}
+
+// The link may rest for days with nothing to send.
+func TestChunks_linkKeepsNoFinishedMessage_LINK11(t *testing.T) {
+	b := newBench(t, Config{ChunkSize: 100, DefaultDeadline: time.Second})
+	large := func() weak.Pointer[byte] {
+		e := wire.Envelope{Kind: wire.Message, Sender: "s", Body: make([]byte, 350)}
+		whole := EncodeWhole(b.to, &e)
+		require.NoError(t, b.core.SendWhole(b.now, b.to, &e, whole, Mark{Type: "L"}, 0, nil))
+		return weak.Make(&whole[0])
+	}
+	gone := func(messages ...weak.Pointer[byte]) {
+		t.Helper()
+		testkit.Until(t, "the messages are garbage", func() bool {
+			runtime.GC()
+			return !slices.ContainsFunc(messages, func(m weak.Pointer[byte]) bool { return m.Value() != nil })
+		})
+	}
+	first, second := large(), large()
+	n := uint64(len(b.leave()))
+	b.ack(n)
+	gone(first, second)
+	expired := large()
+	b.after(2 * time.Second)
+	require.Equal(t, []string{"L never"}, b.fates())
+	gone(expired)
+	runtime.KeepAlive(b)
 }
 
 func TestChunks_reassembleToTheMessage_LINK9(t *testing.T) {
