@@ -174,8 +174,8 @@ func (c *Context) Point() shape.Point {
 	if d := c.delivery; d != nil && d.Point != nil {
 		return d.Point(c.answer.(*request).view)
 	}
-	if c.in.spawn != nil {
-		return c.in.spawn.Point
+	if b := c.in.spawn; b != nil && b.spec != nil {
+		return b.spec.Point
 	}
 	return shape.Point{}
 }

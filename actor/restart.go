@@ -85,10 +85,10 @@ func Successor[A any](ref Ref[A]) Ref[A] {
 
 // restartPolicy returns the actor's restart policy.
 func (in *instance) restartPolicy() RestartPolicy {
-	if in.spawn == nil {
+	if in.spawn == nil || in.spawn.spec == nil {
 		return RestartPolicy{}
 	}
-	return in.spawn.RestartPolicy
+	return in.spawn.spec.RestartPolicy
 }
 
 // trackConstructor tracks the constructor of a new actor. Until it has returned, only its waiting
@@ -122,7 +122,7 @@ func (f *children) onEnd(o childOwner, in *instance, e Event) {
 	late := in.lateStopRequest
 	in.mu.Unlock()
 	why := supervise.Stopped
-	if asked || grouped || late && in.spawn != nil && in.spawn.RestartPolicy.Restart != Propagate {
+	if asked || grouped || late && in.restartPolicy().Restart != Propagate {
 		why = supervise.Requested // it need not come again
 	} else if e.Failed() {
 		why = supervise.Failed
@@ -189,9 +189,10 @@ func (f *children) runEffects(o childOwner, effects []supervise.Effect) {
 // restart starts an actor in the place of an ended one. The result of its constructor comes later
 // (onRestarted).
 func (f *children) restart(o childOwner, old *instance) {
-	b := &spawnState{SpawnSpec: old.spawn.SpawnSpec}
+	spec := *old.spawn.spec
+	b := &spawnState{}
 	var err error
-	b.Name, err = subjects.NewName(labelOf(old.name))
+	spec.Name, err = subjects.NewName(labelOf(old.name))
 	if err != nil { // the label was valid before
 		panic(err)
 	}
@@ -208,7 +209,7 @@ func (f *children) restart(o childOwner, old *instance) {
 			f.onRestarted(o, old, in, err)
 		})
 	}
-	in, err := o.proc().startInstance(old.def, o.instance(), b, old)
+	in, err := o.proc().startInstance(old.def, o.instance(), &spec, b, old)
 	if err != nil { // the proc or the parent ends
 		log := o.proc().Log()
 		log.Debug().Err(err).Str("actor", old.name).Msg("cannot restart actor")

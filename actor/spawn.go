@@ -39,22 +39,40 @@ type SpawnSpec struct {
 const Unbounded = -1
 
 // Option changes how Spawn and SpawnChild spawn.
-type Option func(*SpawnSpec)
+type Option func(SpawnSpec) SpawnSpec
 
 // NoWait does not wait for the constructor. If it fails, the actor's parent and senders are
 // notified.
 func NoWait() Option { return noWait }
 
-func noWait(s *SpawnSpec) { s.NoWait = true }
+func noWait(s SpawnSpec) SpawnSpec {
+	s.NoWait = true
+	return s
+}
 
 // Mailbox sets how many messages may wait for the actor; Unbounded is possible.
-func Mailbox(size int) Option { return func(s *SpawnSpec) { s.Mailbox = size } }
+func Mailbox(size int) Option {
+	return func(s SpawnSpec) SpawnSpec {
+		s.Mailbox = size
+		return s
+	}
+}
 
 // WithRestartPolicy sets the actor's restart policy.
-func WithRestartPolicy(r RestartPolicy) Option { return func(s *SpawnSpec) { s.RestartPolicy = r } }
+func WithRestartPolicy(r RestartPolicy) Option {
+	return func(s SpawnSpec) SpawnSpec {
+		s.RestartPolicy = r
+		return s
+	}
+}
 
 // WithStrategy sets the restart strategy of the actor's children.
-func WithStrategy(y Strategy) Option { return func(s *SpawnSpec) { s.Strategy = y } }
+func WithStrategy(y Strategy) Option {
+	return func(s SpawnSpec) SpawnSpec {
+		s.Strategy = y
+		return s
+	}
+}
 
 // Spawn creates an actor of a type in this process, under a fresh name that starts with label. It
 // waits for the constructor, at most until ctx ends (without a deadline: 30 s). The actor has no
@@ -88,18 +106,18 @@ func spawnTyped[A, P any](ctx context.Context, p *Proc, parent *instance, typ Ty
 	if err != nil {
 		return Ref[A]{}, err
 	}
-	b := &spawnState{SpawnSpec: SpawnSpec{Type: typ.name, Name: name, Params: params}}
+	s := SpawnSpec{Type: typ.name, Name: name, Params: params}
 	for _, o := range opts {
-		o(&b.SpawnSpec)
+		s = o(s)
 	}
-	in, err := p.spawn(ctx, parent, b)
+	in, err := p.spawn(ctx, parent, &s)
 	return Ref[A]{actorRef{id: p.id.Actor(name), via: p, in: in}}, err
 }
 
 // Spawn creates an actor and waits for its constructor. If ctx ends before (without a deadline:
 // after 30 s), the actor is cancelled. Messages sent to it meanwhile wait in its mailbox.
 func (p *Proc) Spawn(ctx context.Context, s SpawnSpec) (subjects.ActorID, error) {
-	in, err := p.spawn(ctx, nil, &spawnState{SpawnSpec: s})
+	in, err := p.spawn(ctx, nil, &s)
 	if in == nil {
 		return subjects.ActorID{}, err
 	}
@@ -121,7 +139,7 @@ func (c *Context) Spawn(s SpawnSpec, then func(*Context, error)) error {
 	}
 	var heard atomic.Bool
 	var cancel func() // read on later turns
-	b := &spawnState{SpawnSpec: s}
+	b := &spawnState{}
 	b.onConstructed = func(in *instance, err error) {
 		in.onConstructed(err)
 		if !heard.CompareAndSwap(false, true) {
@@ -142,7 +160,7 @@ func (c *Context) Spawn(s SpawnSpec, then func(*Context, error)) error {
 			})
 		})
 	}
-	in, err := p.startInstance(def, nil, b, nil)
+	in, err := p.startInstance(def, nil, &s, b, nil)
 	if err != nil {
 		return err
 	}
@@ -159,28 +177,36 @@ func (c *Context) Spawn(s SpawnSpec, then func(*Context, error)) error {
 
 // spawnState is the state of an actor's start and restarts.
 type spawnState struct {
-	SpawnSpec
+	spec          *SpawnSpec             // nil: the parameters are all that is needed
+	params        any                    // nil: decode those of spec
 	constructed   bool                   // its constructor has returned, or panicked
-	result        chan error             // holds one: the constructor's result; nil: no waiter
 	isRestart     bool                   // it takes the place of another
+	result        chan error             // holds one: the constructor's result; nil: no waiter
 	onConstructed func(*instance, error) // the same, for a restart, or a spawner that goes on meanwhile
 }
 
-func (p *Proc) spawn(ctx context.Context, parent *instance, b *spawnState) (*instance, error) {
-	def, err := p.options.Registry.find(b.Type)
+// isKept reports whether the spec is needed after the constructor.
+func (s *SpawnSpec) isKept(parent *instance) bool {
+	inGroup := parent != nil && parent.strategy != OneForOne // it may start it again
+	return inGroup || s.RestartPolicy != (RestartPolicy{}) || !s.Point.Extent().Equal(shape.Unit())
+}
+
+func (p *Proc) spawn(ctx context.Context, parent *instance, s *SpawnSpec) (*instance, error) {
+	def, err := p.options.Registry.find(s.Type)
 	if err == nil {
-		err = b.check()
+		err = s.check()
 	}
 	if err != nil {
 		return nil, err
 	}
-	if b.NoWait {
-		return p.startInstance(def, parent, b, nil)
+	b := &spawnState{}
+	if s.NoWait {
+		return p.startInstance(def, parent, s, b, nil)
 	}
 	ctx, cancel := p.bounded(ctx)
 	defer cancel()
 	b.result = make(chan error, 1)
-	in, err := p.startInstance(def, parent, b, nil)
+	in, err := p.startInstance(def, parent, s, b, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -236,12 +262,18 @@ func checkMailbox(size int) error {
 
 // startInstance creates an actor under its name and starts it. Its constructor is its first turn
 // and precedes all messages. old is the replaced actor, or nil.
-func (p *Proc) startInstance(def *Def, parent *instance, b *spawnState, old *instance) (*instance, error) {
+func (p *Proc) startInstance(def *Def, parent *instance, s *SpawnSpec, b *spawnState,
+	old *instance) (*instance, error) {
+	b.params = s.Params
+	if s.isKept(parent) || s.Raw != nil || s.Parent.IsValid() {
+		kept := *s
+		b.spec = &kept
+	}
 	b.isRestart = old != nil
 	in := &instance{
-		proc: p, def: def, name: b.Name, parent: parent, spawn: b,
-		announceEnd: b.Announce, announceStart: b.AnnounceStart ||
-			old != nil, strategy: b.Strategy, limit: int32(cmp.Or(b.Mailbox, p.options.Mailbox)),
+		proc: p, def: def, name: s.Name, parent: parent, spawn: b,
+		announceEnd: s.Announce, announceStart: s.AnnounceStart ||
+			old != nil, strategy: s.Strategy, limit: int32(cmp.Or(s.Mailbox, p.options.Mailbox)),
 		phase: phaseBetween, // mail does not start it before its parent knows it
 	}
 	if in.limit == Unbounded {
@@ -250,7 +282,7 @@ func (p *Proc) startInstance(def *Def, parent *instance, b *spawnState, old *ins
 	if err := p.directory.add(in); err != nil {
 		return nil, err
 	}
-	if err := adopt(in, b.RestartPolicy); err != nil {
+	if err := adopt(in, s.RestartPolicy); err != nil {
 		p.directory.remove(in)
 		return nil, err
 	}
@@ -267,24 +299,33 @@ func (p *Proc) startInstance(def *Def, parent *instance, b *spawnState, old *ins
 
 // construct is an actor's first turn: it makes the actor from its parameters.
 func (in *instance) construct(ctx *Context) {
-	var err error
 	b := in.spawn
-	if b.Params == nil && b.Raw != nil {
-		b.Params, err = in.def.params(wire.CBOR, b.Raw, &in.proc.counts.unknown)
-		if err != nil {
-			err = errBadParams{err}
-		}
-	}
-	if err == nil && b.Parent.IsValid() {
-		err = in.stopWith(b.Parent)
-	}
+	err := in.prepare(b)
 	if err == nil {
-		in.actor, err = in.def.construct(ctx, b.Params)
+		in.actor, err = in.def.construct(ctx, b.params)
 	}
 	if err == nil && isNil(in.actor) {
 		err = errNilActor
 	}
 	in.finishConstruct(err)
+}
+
+// prepare decodes the parameters, and binds the actor to its remote parent.
+func (in *instance) prepare(b *spawnState) (err error) {
+	s := b.spec
+	if s == nil {
+		return nil
+	}
+	if b.params == nil && s.Raw != nil {
+		b.params, err = in.def.params(wire.CBOR, s.Raw, &in.proc.counts.unknown)
+		if err != nil {
+			return errBadParams{err}
+		}
+	}
+	if s.Parent.IsValid() {
+		return in.stopWith(s.Parent)
+	}
+	return nil
 }
 
 // isNil reports whether there is no actor behind a value.
@@ -317,9 +358,9 @@ func (in *instance) finishConstruct(err error) {
 	if ahead && (in.announceEnd || in.proc.observers.some.Load()) {
 		in.publishStatus(Running)
 	}
-	alone := in.parent == nil || in.parent.strategy == OneForOne // else its group may start it again
-	if alone && b.RestartPolicy == (RestartPolicy{}) && b.Point.Extent().Equal(shape.Unit()) {
-		in.spawn = nil // no longer needed
+	b.params = nil
+	if b.spec == nil || !b.spec.isKept(in.parent) {
+		in.spawn = nil
 	}
 	if b.result != nil {
 		b.result <- err
