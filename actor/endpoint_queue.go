@@ -36,15 +36,20 @@ type queuedMessage[M, R any] struct {
 	request  *request    // of the delivery at this actor; nil: it has bodies
 }
 
-// typedQueue is the queue of an endpoint with messages M and answers R.
+// typedQueue is the queue of an endpoint with messages M and answers R. Senders write the first
+// fields, and the turn uses the last ones: a cache line lies between.
 type typedQueue[M, R any] struct {
-	b          *boundEndpoint[M, R]
-	in, out    *messageBuf[M, R]
-	pos        int    // the next of out
-	posInBatch int    // the next message of a remote batch
-	blocks     blocks // the turn's
-	stats      endpointStats
-	smallBufs  [2]messageBuf[M, R]
+	b         *boundEndpoint[M, R]
+	in        *messageBuf[M, R]
+	smallBufs [2]messageBuf[M, R]
+
+	stats  endpointStats
+	blocks blocks // the turn's
+
+	out        *messageBuf[M, R]
+	batch      []queuedMessage[M, R] // those of out
+	pos        int                   // the next of batch
+	posInBatch int                   // the next message of a remote batch
 }
 
 // messageBuf is the storage of queued messages. A queue has two small buffers of its own. The large
@@ -105,13 +110,15 @@ func useLargeBuf[M, R any](l *typedQueue[M, R]) {
 func (l *typedQueue[M, R]) swap() {
 	if len(l.in.messages) > 0 { // else the batch has another run of this queue, already taken
 		l.in, l.out = l.out, l.in
+		l.batch = l.out.messages
 		l.pos = 0
 		l.posInBatch = 0
 	}
 }
 
 func (l *typedQueue[M, R]) clearBatch() {
-	clear(l.out.messages)
+	clear(l.batch)
+	l.batch = nil
 	l.out.messages = l.out.messages[:0]
 	l.pos = 0
 	l.posInBatch = 0
@@ -129,9 +136,10 @@ func (l *typedQueue[M, R]) shrink() {
 }
 
 func (l *typedQueue[M, R]) serve(in *instance, n int) {
-	for in.mailbox.servedOfRun < n && in.mailbox.claim() {
-		in.mailbox.servedOfRun++
-		lt := &l.out.messages[l.pos]
+	b := in.mailbox
+	for b.servedOfRun < n && b.claim() {
+		b.servedOfRun++
+		lt := &l.batch[l.pos]
 		i := l.posInBatch
 		l.posInBatch++
 		if l.posInBatch == lt.delivery.count() {
@@ -146,14 +154,14 @@ func (l *typedQueue[M, R]) serve(in *instance, n int) {
 			ctx.from = lt.from
 			ctx.answer = lt.reply
 			ctx.local = true
-			in.mailbox.answeredCalls = true
+			b.answeredCalls = true
 			handle(l, in, lt, lt.m, ctx)
 		default: // messages that nobody waits for share one Context
-			ctx := in.mailbox.contextFor(lt.trace)
+			ctx := b.contextFor(lt.trace)
 			ctx.from, ctx.delivery = lt.from, nil
 			handle(l, in, lt, lt.m, ctx)
 		}
-		if in.mailbox.turnClaims == in.mailbox.sample.pos {
+		if b.turnClaims == b.sample.pos {
 			in.recordSample(&l.stats)
 		}
 	}
@@ -270,7 +278,7 @@ func answer[M, R any](l *typedQueue[M, R], q *request, v R, err error, more bool
 }
 
 func (l *typedQueue[M, R]) sides() (in, out queueSide) {
-	return typedSide[M, R]{l.b, l.in.messages}, typedSide[M, R]{l.b, l.out.messages}
+	return typedSide[M, R]{l.b, l.in.messages}, typedSide[M, R]{l.b, l.batch}
 }
 
 // typedSide is a pile of messages M.

@@ -65,16 +65,20 @@ const (
 //	fail ──────────┘     ├─ control: the constructor, results of tasks, ends of children
 //	                     ├─ mail: handle a batch, or the rest of one
 //	                     └─ nothing left and asked to stop: finish, terminate
+//
+// The turn reads the first fields for each message, and senders write the last ones: a cache line
+// lies between.
 type instance struct {
-	proc   *Proc
-	def    *Def
-	name   string
-	parent *instance   // nil: the proc is
-	spawn  *spawnState // its origin; nil once it is no longer needed
+	proc       *Proc
+	def        *Def
+	actor      any      // the turn's
+	currentCtx *Context // the turn's: of what runs
+	mailbox    *mailbox // guarded by the lock; nil: it has had no message, or has ended
 
-	actor      any                    // the turn's
-	currentCtx *Context               // the turn's: of what runs
-	worker     atomic.Pointer[worker] // the worker that runs it, or ran it last
+	name   string
+	parent *instance              // nil: the proc is
+	spawn  *spawnState            // its origin; nil once it is no longer needed
+	worker atomic.Pointer[worker] // the worker that runs it, or ran it last
 
 	mu                sync.Mutex // guards the fields below, and those that mailbox names
 	state             state
@@ -95,7 +99,6 @@ type instance struct {
 	predecessors      int32 // how many of its name this proc had before it, as far as it remembers
 	announceEnd       bool  // its end is published
 	announceStart     bool  // and publish that it runs
-	mailbox           *mailbox
 	extra             *instanceExtra
 }
 

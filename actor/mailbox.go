@@ -22,37 +22,38 @@ const (
 //
 // The actor claims each message of the batch before handling it. To end the actor, drain takes the
 // unclaimed messages and answers them at once. So no sender waits for a stuck handler.
+// Senders write the first fields, and the turn uses the last ones: a cache line lies between.
 type mailbox struct {
-	queues         []*slot       // guarded by the lock
-	order          []run         // guarded by the lock: incoming messages
-	queued         int           // guarded by the lock: messages in order
-	credited       int           // guarded by the lock: of these, those of SendWait from other procs
-	roomFreed      chan struct{} // guarded by the lock: closed when they are taken up; nil: no waiter
-	pushes         uint8         // guarded by the lock: picks the sample
-	nextSample     sample        // guarded by the lock: an incoming message
-	lastArrival    int64         // guarded by the lock: when the last came in, if its sender had looked
+	queues      []*slot // guarded by the lock
+	order       []run   // guarded by the lock: incoming messages
+	queued      int     // guarded by the lock: messages in order
+	credited    int     // guarded by the lock: of these, those of SendWait from other procs
+	nextSample  sample  // guarded by the lock: an incoming message
+	lastArrival int64   // guarded by the lock: when the last came in, if its sender had looked
+	pushes      uint8   // guarded by the lock: picks the sample
+
 	claimedAtDrain uint32        // guarded by the lock: messages of the batch claimed before the drain
-
-	batch         []run  // the batch: changes under the lock, on the turn
-	batchSize     uint32 // messages in taken: the same
-	claimed       atomic.Uint32
-	handled       uint64       // guarded by the lock: messages of finished batches
-	handlingSince atomic.Int64 // start of the current handler as sampled, by Proc.now
-	interrupt     atomic.Bool  // the turn must look at the actor before it claims a message
-
-	turnClaims    uint32 // the turn's own copy of claimed
-	batchPos      int    // the turn's: the current run of the batch
-	servedOfRun   int    // the turn's: handled messages of that run
-	sample        sample // the turn's: a message of the batch
-	answeredCalls bool   // the turn's: a caller waited for an answer of the batch
-	// the turn's: answers to other procs wait for the end of the batch, for a moment
-	batchesReplies bool
+	handled        uint64        // guarded by the lock: messages of finished batches
+	roomFreed      chan struct{} // guarded by the lock: closed when they are taken up; nil: no waiter
 	// the turn's: yields to other goroutines before it rests; answered callers often send again
 	lingerSteps int
-	batchTime   int64    // the turn's: the time it was taken up, when known
 	sendCtx     Context  // the turn's, except its origin: of messages without caller and trace
 	tracedCtx   *Context // the turn's: the same for the latest trace; nil: there was none
 	span        Span     // the turn's: of the running handler; nil: it has none
+
+	batch         []run  // the batch: changes under the lock, on the turn
+	batchSize     uint32 // messages in batch: the same
+	claimed       atomic.Uint32
+	handlingSince atomic.Int64 // start of the current handler as sampled, by Proc.now
+	interrupt     atomic.Bool  // the turn must look at the actor before it claims a message
+	answeredCalls bool         // the turn's: a caller waited for an answer of the batch
+	// the turn's: answers to other procs wait for the end of the batch, for a moment
+	batchesReplies bool
+	turnClaims     uint32 // the turn's own copy of claimed
+	batchPos       int    // the turn's: the current run of the batch
+	servedOfRun    int    // the turn's: handled messages of that run
+	sample         sample // the turn's: a message of the batch
+	batchTime      int64  // the turn's: the time it was taken up, when known
 }
 
 // slot is an endpoint queue and the endpoint of its last lookup.
