@@ -24,7 +24,9 @@ func families() []report.Family {
 			{Text: "64 B", Rows: []string{"remote-ask-64-peer"}},
 		}},
 		{File: "casts-reduced.svg", Title: "Casts to ranks in 8 processes, answers folded to a sum", Rows: labels("ranks: %s",
-			"cast-reduce-%s", "", "1", "8", "64", "512", "4096")},
+			"cast-reduce-%s", "", "1", "8", "64", "512", "4096", "100000")},
+		{File: "casts-large.svg", Title: "Casts of large bodies to 64 ranks in 8 processes, answers folded to a sum",
+			Rows: labels("%s", "cast-reduce-64-%s", "", "64KiB", "1MiB", "16MiB")},
 		{File: "casts-gathered.svg", Title: "Casts to ranks in 8 processes, all answers gathered", Rows: labels("ranks: %s",
 			"cast-gather-%s", "", "1", "8", "64", "512", "4096")},
 		{File: "local.svg", Title: "Messages between actors of one process", Rows: []report.Label{
@@ -33,6 +35,9 @@ func families() []report.Family {
 			{Text: "4 senders, 64 B", Rows: []string{"local-tell-4to1-64B", "local-tell-4to1-64B-floor"}},
 			{Text: "ask, median", Rows: []string{"local-ask-p50", "local-ask-p50-floor"}},
 			{Text: "spawn", Rows: []string{"spawn-time", "spawn-time-floor"}},
+		}},
+		{File: "memory.svg", Title: "Memory of actors with nothing to do", Rows: []report.Label{
+			{Text: "an actor", Rows: []string{"spawn-bytes", "spawn-bytes-floor"}},
 		}},
 		{File: "permissions.svg", Title: "What permissions cost the server, for each publish", Rows: labels("peers: %s",
 			"publish-permissions-%s", "", "1", "64", "128", "129", "512")},
