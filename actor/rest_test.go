@@ -80,20 +80,20 @@ func TestContext_keptOfASendIsUntouchedByTheNextOnes(t *testing.T) {
 	left, right := start(t, srv, "left", def), start(t, srv, "right", def)
 	ref, err := actor.Spawn(t.Context(), right, desk, "desk", actor.None{})
 	require.NoError(t, err)
-	looked := make(chan struct{})
+	sent := make(chan struct{})
 	go func() {
-		defer close(looked)
-		for range 2 * sends {
-			ctx := testkit.Next(t, kept)
-			assert.NoError(t, ctx.Err())
-			assert.NotNil(t, ctx.Done())
-			_, has := ctx.Deadline()
-			assert.False(t, has)
+		defer close(sent)
+		for range sends {
+			assert.NoError(t, leave.SendWait(t.Context(), ref.Via(left), []byte("a")))
+			assert.NoError(t, leave.SendWait(t.Context(), ref, []byte("b")))
 		}
 	}()
-	for range sends {
-		require.NoError(t, leave.SendWait(t.Context(), ref.Via(left), []byte("a")))
-		require.NoError(t, leave.SendWait(t.Context(), ref, []byte("b")))
+	for range 2 * sends {
+		ctx := testkit.Next(t, kept)
+		require.NoError(t, ctx.Err())
+		require.NotNil(t, ctx.Done())
+		_, has := ctx.Deadline()
+		require.False(t, has)
 	}
-	<-looked
+	<-sent
 }

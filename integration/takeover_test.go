@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -37,6 +38,11 @@ func TestTakeOver_returnsAfterTheSlowestHostHasAccepted_MESH14(t *testing.T) {
 	slow := c.nodes[1]
 	slow.Send(t, syscall.SIGSTOP)
 	var resumed atomic.Bool
+	resume := sync.OnceFunc(func() {
+		resumed.Store(true)
+		slow.Send(t, syscall.SIGCONT)
+	})
+	defer resume() // a stopped process would not end with the test
 	type result struct {
 		procs   mesh.ProcMesh
 		err     error
@@ -49,8 +55,7 @@ func TestTakeOver_returnsAfterTheSlowestHostHasAccepted_MESH14(t *testing.T) {
 	}()
 	testkit.Until(t, "the other host accepts the owner", func() bool { return claims(0)[0].Epoch == 2 })
 	time.Sleep(300 * time.Millisecond) // for a takeover that returns too early
-	resumed.Store(true)
-	slow.Send(t, syscall.SIGCONT)
+	resume()
 	got := testkit.Next(t, taken)
 	require.NoError(t, got.err)
 	require.True(t, got.resumed, "it returned while a host hung")
