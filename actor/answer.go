@@ -45,6 +45,12 @@ func (a Answer) AppendRaw(b []byte) ([]byte, error) {
 	return wire.AppendMarshal(b, a.Value)
 }
 
+// IsEncoded reports whether the answer is as it travels. Raw then returns the same bytes.
+func (a Answer) IsEncoded() bool {
+	_, ok := a.Value.(*rawAnswer)
+	return ok
+}
+
 // Answer reads an incoming Value or Failure.
 func (in Incoming) Answer() Answer {
 	if in.Envelope.Kind == wire.Failure {

@@ -190,7 +190,7 @@ const requestChunk = 16
 
 // DeliverAll puts a cast into the mailbox of each actor. A refused rank answers with the reason, or
 // the sender gets a dead letter. A few goroutines run the actors one after another, as long as
-// these are quick. The message is decoded once, if its type allows.
+// no handler blocks. The message is decoded once, if its type allows.
 func (c *Casts) DeliverAll(d *Delivery, to []LocalRecipient) {
 	d.shared = !isSystemPort(d.Port) // else the runtime answers by itself
 	d.unanswered.Store(int64(len(to)))
@@ -221,7 +221,7 @@ func (c *Casts) DeliverAll(d *Delivery, to []LocalRecipient) {
 		}
 		q = q.next
 	}
-	c.p.workers.startMany(wake)
+	c.p.workers.startQueued(wake...)
 }
 
 // DeliverOne is DeliverAll for one actor and no answer. The error is for the sender.

@@ -3,6 +3,7 @@ package actor_test
 import (
 	"context"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -96,7 +97,7 @@ func TestCasts_blockedHandlerDelaysNoOtherRank(t *testing.T) {
 		})
 		answers := make(chan outcome, n)
 		rs.cast(t, "visit", 7, func(rank int, a actor.Answer) { answers <- outcome{rank, a} }, all(n)...)
-		time.Sleep(soonEnough)
+		synctest.Wait() // no time passes
 		require.Len(t, answers, n-1)
 		for range n - 1 {
 			one := <-answers
@@ -105,6 +106,47 @@ func TestCasts_blockedHandlerDelaysNoOtherRank(t *testing.T) {
 		}
 		close(release)
 		require.Equal(t, stuck, (<-answers).rank)
+	})
+}
+
+func TestCasts_handlersThatAllWaitRunAtOnce(t *testing.T) {
+	const n = 512
+	synctest.Test(t, func(t *testing.T) {
+		arrived, answered := 0, 0
+		var mu sync.Mutex
+		release := make(chan struct{})
+		rs := newRanks(t, n, func(_ *actor.Context, rank, _ int) (int, error) {
+			mu.Lock()
+			arrived++
+			mu.Unlock()
+			<-release
+			return rank, nil
+		})
+		rs.cast(t, "visit", 0, func(int, actor.Answer) {
+			mu.Lock()
+			answered++
+			mu.Unlock()
+		}, all(n)...)
+		synctest.Wait() // no time passes
+		require.Equal(t, n, arrived)
+		close(release)
+		synctest.Wait()
+		require.Equal(t, n, answered)
+	})
+}
+
+func TestCasts_handlersThatDoNotWaitShareFewGoroutines(t *testing.T) {
+	const n = 512
+	synctest.Test(t, func(t *testing.T) {
+		rs := newRanks(t, n, func(_ *actor.Context, rank, _ int) (int, error) { return rank, nil })
+		time.Sleep(time.Second) // the workers that ran constructors have ended
+		synctest.Wait()
+		require.NotContains(t, stacks(), workerFrame)
+		rs.cast(t, "visit", 0, func(int, actor.Answer) {}, all(n)...)
+		synctest.Wait()
+		few := strings.Count(stacks(), workerFrame)
+		require.Positive(t, few, "an idle worker is kept for a moment")
+		require.Less(t, few, n/8)
 	})
 }
 

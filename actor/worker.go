@@ -1,7 +1,6 @@
 package actor
 
 import (
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +10,10 @@ import (
 // wakes an actor by a Send, the same worker runs it after the handler. That needs no new goroutine,
 // and reuses the grown stack. If the handler is slow, other workers take the waiting actor
 // (stealStalled).
+//
+// Actors without a waiting sender form a queue. A worker that takes one of them has a second worker
+// made ready, the standby. Go runs the standby as soon as a processor has nothing else to do, and
+// thus when the handler of the first one blocks. No clock is involved.
 //
 // An idle worker is kept for a moment, because waking is cheaper than starting a goroutine.
 type worker struct {
@@ -23,8 +26,12 @@ type worker struct {
 	idleAtSweep bool   // it was idle at the last look already; the same lock
 }
 
-// noInstance is the next actor of a worker without one.
-var noInstance = new(instance)
+var (
+	// noInstance is the next actor of a worker without one.
+	noInstance = new(instance)
+	// standby makes a worker take the first actor of the queue.
+	standby = new(instance)
+)
 
 const (
 	// stallCheckInterval is the interval of the check for actors behind a slow handler. They wait
@@ -51,13 +58,9 @@ type workers struct {
 	sweepScheduled bool // a sweep is due
 	retired        bool // no worker rests any more
 
-	queue       []*instance // actors for idle workers
-	head        int         // of queue
-	draining    bool        // workers were started to empty the queue
-	dequeued    uint64      // how many have left the queue
-	sawDequeued uint64      // passed, at the last look
-	// how many workers the next look starts when nothing moves; 0: nothing was in the queue
-	helpers int
+	queue   []*instance // actors for any worker
+	head    int         // of queue
+	standby bool        // a worker was made ready for the queue, and has not run yet
 	backlog atomic.Bool // there may be something in the queue; written under the lock
 }
 
@@ -81,41 +84,59 @@ func (ws *workers) start(in *instance) {
 	go ws.work(w, in)
 }
 
-// startQueued queues an actor without a waiting sender. If the queue is slow, more workers help
-// (stealStalled).
-func (ws *workers) startQueued(in *instance) {
-	ws.mu.Lock()
-	if !ws.draining {
-		ws.draining = true
-		ws.backlog.Store(true) // this worker checks the queue when it is done
-		ws.mu.Unlock()
-		ws.start(in)
+// startQueued queues actors without a waiting sender. Few workers run them, one after another, as
+// long as their handlers do not block.
+func (ws *workers) startQueued(all ...*instance) {
+	if len(all) == 0 {
 		return
 	}
-	ws.queue = append(ws.queue, in)
+	ws.mu.Lock()
+	ws.queue = append(ws.queue, all...)
 	ws.backlog.Store(true)
+	wanted := ws.wantsStandby()
 	ws.mu.Unlock()
-	if !ws.checkScheduled.Load() {
-		ws.scheduleCheck()
+	if wanted {
+		ws.start(standby)
 	}
 }
 
-// dequeue takes the next from the queue; nil: it is empty. The lock is held.
+// wantsStandby reports whether the queue needs a standby. The caller then starts it, once it has
+// released the lock.
+func (ws *workers) wantsStandby() bool {
+	wanted := !ws.standby && ws.head < len(ws.queue)
+	ws.standby = ws.standby || wanted
+	return wanted
+}
+
+// takeQueued takes the first actor of the queue, and keeps a standby for the others; nil: it is
+// empty.
+func (ws *workers) takeQueued(isStandby bool) *instance {
+	ws.mu.Lock()
+	if isStandby {
+		ws.standby = false
+	}
+	in := ws.dequeue()
+	wanted := ws.wantsStandby()
+	ws.mu.Unlock()
+	if wanted {
+		ws.start(standby)
+	}
+	return in
+}
+
+// dequeue takes the first actor of the queue; nil: it is empty. The lock is held.
 func (ws *workers) dequeue() *instance {
 	if ws.head == len(ws.queue) {
 		ws.queue = ws.queue[:0]
 		ws.head = 0
-		ws.helpers = 0
 		if cap(ws.queue) > maxQueueCap {
 			ws.queue = nil
 		}
-		ws.draining = false
 		ws.backlog.Store(false)
 		return nil
 	}
 	in := ws.queue[ws.head]
 	ws.queue[ws.head] = nil
-	ws.dequeued++
 	ws.head++
 	if ws.head > len(ws.queue)/2 { // a queue that is never empty must not grow without bound
 		n := copy(ws.queue, ws.queue[ws.head:])
@@ -124,26 +145,6 @@ func (ws *workers) dequeue() *instance {
 		ws.head = 0
 	}
 	return in
-}
-
-// startMany runs actors on few workers, one after another. When they take long, more workers come
-// to help (workers.look).
-func (ws *workers) startMany(all []*instance) {
-	now := all
-	if few := runtime.GOMAXPROCS(0); len(all) > few {
-		now = all[:few]
-		ws.mu.Lock()
-		ws.queue = append(ws.queue, all[few:]...)
-		ws.draining = true
-		ws.backlog.Store(true)
-		ws.mu.Unlock()
-	}
-	for _, in := range now {
-		ws.start(in)
-	}
-	if len(now) < len(all) && !ws.checkScheduled.Load() {
-		ws.scheduleCheck()
-	}
 }
 
 // startAfter runs an actor on a worker after its current one, if its place is free; else on another
@@ -161,6 +162,9 @@ func (ws *workers) work(w *worker, in *instance) {
 	defer ws.exit(w)
 	for ; in != nil; in = <-w.wake {
 		w.next.Store(nil)
+		if in == standby {
+			in = ws.takeQueued(true)
+		}
 		for ; in != nil; in = ws.nextFor(w) {
 			w.runs.Add(1)
 			in.worker.Store(w)
@@ -181,9 +185,7 @@ func (ws *workers) nextFor(w *worker) *instance {
 	if in := w.next.Swap(nil); in != nil || !ws.backlog.Load() {
 		return in
 	}
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	return ws.dequeue()
+	return ws.takeQueued(false)
 }
 
 // park lets a worker wait for work; false: it is to end.
@@ -260,16 +262,15 @@ func (ws *workers) scheduleCheck() {
 	}
 }
 
-// stealStalled starts the actors stalled by the same handler since the last check, and some of a
-// queue that has not moved. It doubles their number each time, so thousands of waiting handlers run
-// within milliseconds.
+// stealStalled starts the actors stalled by the same handler since the last check.
 func (ws *workers) stealStalled() {
 	ws.checkScheduled.Store(false) // before the check: a later actor schedules its own
 	waiting := false
 	var stolen []*instance
 	ws.mu.Lock()
 	for w := range ws.busy {
-		held, hops := w.next.Load(), w.runs.Load()
+		held := w.next.Load()
+		hops := w.runs.Load()
 		switch {
 		case held == nil || held == noInstance:
 			w.sawWaiting = false
@@ -281,18 +282,6 @@ func (ws *workers) stealStalled() {
 			w.sawRuns = hops
 			waiting = true
 		}
-	}
-	if ws.head < len(ws.queue) {
-		waiting = true
-		if ws.helpers > 0 && ws.sawDequeued == ws.dequeued {
-			for range min(ws.helpers, len(ws.queue)-ws.head) {
-				stolen = append(stolen, ws.dequeue())
-			}
-			ws.helpers *= 2
-		} else {
-			ws.helpers = 1
-		}
-		ws.sawDequeued = ws.dequeued
 	}
 	ws.mu.Unlock()
 	for _, in := range stolen {

@@ -20,6 +20,7 @@ const (
 	maxEarlyBytes    = 32 << 20 // bytes of all those
 	earlyTimeout     = 500 * time.Millisecond
 	maxFinishedBytes = 32 << 20 // bytes
+	maxQuickBytes    = 64 << 10 // bytes of answers that fold where the last one arrives
 )
 
 // aggregation is one cast that is being folded, or was.
@@ -173,7 +174,7 @@ func (fs *aggregations) decline(cast string, f *aggregation) {
 	f.early = nil
 	f.earlyFrom = nil
 	f.earlyBytes = 0
-	f.timer.Reset(actor.DefaultDeadline)
+	fs.setTimer(cast, f, actor.DefaultDeadline)
 }
 
 // sendDeclined makes a sender of answers go past this process. The lock is held.
@@ -190,11 +191,11 @@ func (fs *aggregations) begin(j job) *aggregation {
 		}
 		fs.earlyBytes -= f.earlyBytes
 		f.start(j)
-		if d := fs.timeout(j) - f.rerouteWait(); d > 0 {
-			f.timer.Reset(d)
-		} else {
-			f.timer.Reset(actor.DefaultDeadline)
+		d := fs.timeout(j) - f.rerouteWait()
+		if d <= 0 {
+			d = actor.DefaultDeadline
 		}
+		fs.setTimer(j.castID, f, d)
 		if j.progressEvery > 0 && j.hi-j.lo > 1 {
 			f.progressTimer = time.AfterFunc(j.progressEvery, func() { fs.scheduleProgress(f) })
 		}
@@ -204,10 +205,25 @@ func (fs *aggregations) begin(j job) *aggregation {
 	})
 }
 
-// addLocal takes the answer of a rank of this process.
+// addLocal takes the answer of a rank of this process, on any goroutine: mostly on the turn of its
+// actor. The last one folds them, if that is quick.
 func (fs *aggregations) addLocal(f *aggregation, rank int, a actor.Answer) {
-	if f.local != nil && f.local.put(rank, a) {
-		fs.update(f.job.castID, func(*aggregation) {}) // it is gathered
+	if f.local == nil || !f.local.put(rank, a) {
+		return
+	}
+	fs.mu.Lock()
+	complete := !fs.closed && !f.done && f.isComplete()
+	quick := complete && f.isQuick()
+	if quick {
+		fs.closeLocked(f)
+		fs.wg.Add(1)
+	} else if complete {
+		fs.finishLocked(f)
+	}
+	fs.mu.Unlock()
+	if quick {
+		defer fs.wg.Done()
+		fs.send(f, fs.combine(f))
 	}
 }
 
@@ -227,7 +243,6 @@ func (fs *aggregations) update(cast string, change func(*aggregation)) *aggregat
 			return &aggregation{}
 		}
 		f = &aggregation{}
-		f.timer = time.AfterFunc(fs.earlyTimeout, func() { fs.expire(cast, f) })
 		fs.active[cast] = f
 		fs.evictFinished(maxAggregations)
 	}
@@ -235,16 +250,60 @@ func (fs *aggregations) update(cast string, change func(*aggregation)) *aggregat
 		return f
 	}
 	change(f)
-	fs.finishIfComplete(f)
+	if f.timer == nil {
+		fs.setTimer(cast, f, fs.earlyTimeout)
+	}
+	if f.isComplete() {
+		fs.finishLocked(f)
+	}
 	return f
 }
 
-// finishIfComplete finishes a complete fold.
-func (fs *aggregations) finishIfComplete(f *aggregation) {
-	f.drainLocal()
-	if f.state != nil && f.state.pending == 0 {
-		fs.finishLocked(f)
+// setTimer sets the end of the patience with a fold. The lock is held.
+func (fs *aggregations) setTimer(cast string, f *aggregation, d time.Duration) {
+	if f.timer == nil {
+		f.timer = time.AfterFunc(d, func() { fs.expire(cast, f) })
+	} else {
+		f.timer.Reset(d)
 	}
+}
+
+// isComplete reports whether nothing is awaited any more. The lock is held.
+func (f *aggregation) isComplete() bool {
+	f.drainLocal()
+	return f.state != nil && f.state.pending == 0
+}
+
+// isQuick reports whether a complete fold has only few answers, of this process alone, and needs no
+// code of users: neither a reducer nor the encoding of a value. The lock is held.
+func (f *aggregation) isQuick() bool {
+	if by := f.job.by; by.numbers == nil && by.foldMany == nil || len(f.state.parts) > 0 {
+		return false
+	}
+	size := 0
+	for _, a := range f.state.own {
+		n, ok := quickSize(a)
+		size += n
+		if !ok || size > maxQuickBytes {
+			return false
+		}
+	}
+	return true
+}
+
+// quickSize is the size of an encoded answer in bytes; false: the encoding may be code of users.
+func quickSize(a actor.Answer) (size int, ok bool) {
+	switch a.Value.(type) {
+	case nil: // the rank has failed
+		return 0, true
+	case int, int64, float64:
+		return 9, true
+	}
+	if !a.IsEncoded() {
+		return 0, false
+	}
+	raw, err := a.Raw()
+	return len(raw), err == nil
 }
 
 // onUnreachable fails the ranks of a dead proc, and reroutes the answers that it had to fold.
@@ -258,7 +317,9 @@ func (fs *aggregations) onUnreachable(id subjects.ProcID, err error) {
 		case f.done, f.state == nil:
 		default:
 			f.failProc(id, err)
-			fs.finishIfComplete(f)
+			if f.isComplete() {
+				fs.finishLocked(f)
+			}
 		}
 	}
 }
@@ -286,11 +347,16 @@ func (fs *aggregations) expire(cast string, f *aggregation) {
 	}
 }
 
-// finishLocked sends the fold up. A slow reducer runs on its own goroutine.
+// finishLocked sends the fold up. A slow reducer runs on its own goroutine. The lock is held.
 func (fs *aggregations) finishLocked(f *aggregation) {
+	fs.closeLocked(f)
+	fs.wg.Go(func() { fs.send(f, fs.combine(f)) })
+}
+
+// closeLocked lets no more answers in. The lock is held.
+func (fs *aggregations) closeLocked(f *aggregation) {
 	f.done = true
 	f.timer.Reset(max(f.job.ttl, time.Second)) // from now on it is only kept
-	fs.wg.Go(func() { fs.send(f, fs.combine(f)) })
 }
 
 // evictFinished drops finished folds, oldest first, down to most.
@@ -412,7 +478,8 @@ func (fs *aggregations) close() {
 	for _, f := range fs.active {
 		f.timer.Stop()
 	}
-	fs.active, fs.finished = nil, nil
+	fs.active = nil
+	fs.finished = nil
 	fs.mu.Unlock()
 	fs.wg.Wait()
 }
