@@ -115,6 +115,7 @@ func TestWorker_startsAnotherAt16QueuedActors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		from, to := spawn(t, p), spawn(t, p)
+		synctest.Wait() // else a worker still runs a constructor, and then the mail of that actor
 		var handled atomic.Int64
 		more := make(chan int)
 		require.NoError(t, do.Send(t.Context(), from, func(ctx *actor.Context, _ *Box) (int64, error) {
@@ -140,6 +141,7 @@ func TestWorker_blockedHandlerDelaysOnlyItsActor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, bustest.Server(t), "alone")
 		from, first, other := spawn(t, p), spawn(t, p), spawn(t, p)
+		synctest.Wait() // else a worker still runs a constructor, and then the mail of that actor
 		ran, done := make(chan time.Time, 2), make(chan struct{})
 		require.NoError(t, do.Send(t.Context(), from, func(ctx *actor.Context, _ *Box) (int64, error) {
 			require.NoError(t, do.Send(ctx, first, ping(ran)))
