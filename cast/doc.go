@@ -68,7 +68,8 @@
 // reads what a cast needs anyway, so casts pay nothing for it.
 //
 // Verbs may be called on any goroutine, handlers included. The router runs on the proc's data pump
-// and never blocks it. Folding has its own goroutine; Router.Close waits for it.
+// and never blocks it. A small fold without code of users runs where the last answer arrives;
+// others have a goroutine. Router.Close waits for both.
 //
 // # Failure
 //
