@@ -10,14 +10,16 @@ import (
 type assembly struct {
 	seq     uint64 // of pieces: the packet
 	total   int
-	buf     []byte
+	parts   [][]byte
+	size    int    // of parts
 	failure string // why it will not be whole
 }
 
-// Fragment takes a part of a packet too large for the bus, and returns the packet when it is whole.
+// Fragment takes a part of a packet too large for the bus, and returns all parts when the last one
+// is there.
 // If a part is not the next one, the assembly restarts: the packet is missing, and will be sent
 // again.
-func (rcv *receiver) Fragment(p *Peer, n uint64, cut wire.FragmentHead, part []byte) []byte {
+func (rcv *receiver) Fragment(p *Peer, n uint64, cut wire.FragmentHead, part []byte) [][]byte {
 	a := &p.in.fragments
 	if rcv.ignores(p) || n <= p.in.lastSeq {
 		return nil
@@ -26,30 +28,29 @@ func (rcv *receiver) Fragment(p *Peer, n uint64, cut wire.FragmentHead, part []b
 		rcv.dropFragments(&p.in)
 		*a = assembly{seq: n, total: cut.Total}
 	}
-	if a.seq != n || a.total != cut.Total || len(a.buf) != cut.Offset ||
+	if a.seq != n || a.total != cut.Total || a.size != cut.Offset ||
 		!rcv.assemblyFits(rcv.fragmentBytes, part, cut.Total) {
 		return nil
 	}
-	rcv.fragmentBytes += len(part)
+	rcv.fragmentBytes += a.append(part)
 	rcv.scheduleTick(p, rcv.silenceDeadline(p))
-	a.append(part)
-	if len(a.buf) < a.total {
+	if a.size < a.total {
 		return nil
 	}
-	whole := a.buf
+	parts := a.parts
 	rcv.dropFragments(&p.in)
-	return whole
+	return parts
 }
 
 // assemblyFits reports whether a part fits into the memory left.
 func (rcv *receiver) assemblyFits(held int, part []byte, total int) bool {
-	return total <= rcv.cfg.MaxMessage+headMargin && held+len(part) <= rcv.cfg.AssemblyBytes
+	return total <= rcv.cfg.MaxMessage+headMargin && held+len(part)+partCost <= rcv.cfg.AssemblyBytes
 }
 
-// Chunk takes a part of a message, and returns the message, as an encoded envelope, when it is
-// whole. An error means that it never will be. It is returned with the last part, because that part
-// carries the message's fate.
-func (rcv *receiver) Chunk(p *Peer, e *wire.Envelope) (whole []byte, err error) {
+// Chunk keeps a part of a message, and returns all parts when the last one is there. Joined, they
+// are an encoded envelope. An error means that it never will be whole. It is returned with the last
+// part, which carries the message's fate.
+func (rcv *receiver) Chunk(p *Peer, e *wire.Envelope) (parts [][]byte, err error) {
 	of, err := wire.DecodeChunk(e.Ext, len(e.Body))
 	if err != nil {
 		return nil, err
@@ -79,26 +80,25 @@ func (rcv *receiver) Chunk(p *Peer, e *wire.Envelope) (whole []byte, err error) 
 	}
 	switch {
 	case a.failure != "":
-	case a.total != of.Total || len(a.buf) != of.Offset:
+	case a.total != of.Total || a.size != of.Offset:
 		a.fail(rcv, fmt.Sprintf("a part of %d bytes at %d of %d does not follow %d of %d", len(e.Body),
-			of.Offset, of.Total, len(a.buf), a.total))
+			of.Offset, of.Total, a.size, a.total))
 	case !rcv.assemblyFits(rcv.assemblyBytes, e.Body, of.Total):
 		a.fail(rcv, fmt.Sprintf(
 			"no memory for a message of %d bytes: unfinished ones have %d, want at most %d",
 			of.Total, rcv.assemblyBytes, rcv.cfg.AssemblyBytes))
 	default:
-		rcv.assemblyBytes += len(e.Body)
-		a.append(e.Body)
+		rcv.assemblyBytes += a.append(e.Body)
 	}
 	if !last {
 		return nil, nil
 	}
-	whole, dead := a.buf, a.failure
+	parts, dead := a.parts, a.failure
 	rcv.dropChunks(in, of.ID, a)
 	if dead != "" {
 		return nil, fmt.Errorf("%s", dead)
 	}
-	return whole, nil
+	return parts, nil
 }
 
 // maxChunks bounds how many messages of one peer may be unfinished.
@@ -107,35 +107,28 @@ const maxChunks = 1024
 // assemblyCost is the cost of an unfinished message besides its bytes: many may have one byte.
 const assemblyCost = 256
 
-// append adds a part. The first one claims its own size only: a stranger may send no other. Then
-// the buffer doubles up to the claimed total, because one that grows by a quarter copies a large
-// message several times. It takes the whole total if that is little more: the head of a message
-// would cost another copy.
-func (a *assembly) append(part []byte) {
-	need := len(a.buf) + len(part)
-	if need > cap(a.buf) {
-		size := need
-		if len(a.buf) > 0 {
-			size = 2 * need
-			if a.total <= size+size/8 {
-				size = max(a.total, need)
-			}
-		}
-		grown := make([]byte, len(a.buf), size)
-		copy(grown, a.buf)
-		a.buf = grown
-	}
-	a.buf = append(a.buf, part...)
+// partCost is the cost of a part besides its bytes: a stranger may send parts of one byte.
+const partCost = 128
+
+// append adds a part, and returns its cost. The memory of a part is the packet's, so a stranger
+// claims no more than it has sent.
+func (a *assembly) append(part []byte) int {
+	a.parts = append(a.parts, part)
+	a.size += len(part)
+	return len(part) + partCost
 }
 
+// cost is the cost of the parts.
+func (a *assembly) cost() int { return a.size + len(a.parts)*partCost }
+
 func (a *assembly) fail(rcv *receiver, why string) {
-	rcv.assemblyBytes -= len(a.buf)
-	a.buf, a.failure = nil, why
+	rcv.assemblyBytes -= a.cost()
+	*a = assembly{total: a.total, failure: why}
 }
 
 func (rcv *receiver) dropChunks(in *incoming, id uint64, a *assembly) {
 	if a != nil {
-		rcv.assemblyBytes -= len(a.buf) + assemblyCost
+		rcv.assemblyBytes -= a.cost() + assemblyCost
 		delete(in.chunks, id)
 	}
 }
@@ -149,6 +142,6 @@ func (rcv *receiver) dropAssemblies(p *Peer) {
 }
 
 func (rcv *receiver) dropFragments(in *incoming) {
-	rcv.fragmentBytes -= len(in.fragments.buf)
+	rcv.fragmentBytes -= in.fragments.cost()
 	in.fragments = assembly{}
 }

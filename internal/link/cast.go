@@ -24,7 +24,7 @@ type Cast struct {
 	Seq uint64 // set: the number shared by the members of the published packet; 0: there are none
 
 	alone *wire.Envelope // to a member by itself; nil: there was none yet
-	whole []byte         // the same encoded, if it is large: all members share it
+	whole *parts         // the same encoded, if it is large: all members share it
 }
 
 // prepareAlone makes the envelope to a member by itself. It encodes a large one once for all
@@ -41,7 +41,8 @@ func (k *Cast) prepareAlone(threshold, most int) error {
 	e.Ext = ext
 	k.alone = &e
 	if n := e.BodyLen(); n > threshold && n+len(ext) <= most {
-		k.whole = EncodeWhole(k.Group.members[0].to, k.alone) // the names are the same
+		k.whole = encodeParts(k.Group.members[0].to, k.alone, threshold) // the names are the same
+		k.whole.shared = len(k.Group.members) > 1
 	}
 	return nil
 }

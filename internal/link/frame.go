@@ -85,7 +85,8 @@ const (
 // recycle keeps the buffer of an acknowledged frame.
 func (snd *sender) recycle(f *frame) {
 	full := headroom + snd.cfg.PacketSize + headMargin
-	if cap(f.buf) != full || f.publishers != 0 || f.subject != "" || len(snd.freeBufs) == maxFreeBufs {
+	if cap(f.buf) != full || f.transfer != nil || f.publishers != 0 || f.subject != "" ||
+		len(snd.freeBufs) == maxFreeBufs {
 		return
 	}
 	r := frameBuf{buf: f.buf}

@@ -57,7 +57,7 @@ func (in *incoming) idle() bool { return in.ackAt == 0 && !in.isIncomplete() }
 // isIncomplete reports whether the sender owes something: missing packets, the rest of a message,
 // or the confirmation of refusals.
 func (in *incoming) isIncomplete() bool {
-	return in.requestedUpTo != 0 || len(in.refusals) > 0 || len(in.chunks) > 0 || len(in.fragments.buf) > 0
+	return in.requestedUpTo != 0 || len(in.refusals) > 0 || len(in.chunks) > 0 || len(in.fragments.parts) > 0
 }
 
 // Arrival is a packet received on a link.

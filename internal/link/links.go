@@ -231,12 +231,12 @@ func (l *Links) SendBatched(to *Target, e *wire.Envelope, m Mark, until Instant)
 }
 
 func (l *Links) queue(to *Target, e *wire.Envelope, m Mark, until Instant, gather bool, b *Barrier) error {
-	var whole []byte
+	var whole *parts
 	if e.BodyLen() > l.chunkThreshold { // not under the lock: it may be 64 MiB
 		if err := l.admit(to, e); err != nil {
 			return err
 		}
-		whole = EncodeWhole(to, e)
+		whole = encodeParts(to, e, l.chunkThreshold)
 	}
 	l.mu.Lock()
 	if l.closed {

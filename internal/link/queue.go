@@ -23,9 +23,9 @@ func (snd *sender) Admit(to *Target, e *wire.Envelope) error {
 	return snd.checkAdmit(to.Peer, e)
 }
 
-// SendWhole is Send for a large message already encoded by EncodeWhole. whole is kept; nil for
-// other messages. Barrier b is reached when the message has its fate; it may be nil.
-func (snd *sender) SendWhole(now Instant, to *Target, e *wire.Envelope, whole []byte, m Mark, until Instant,
+// SendWhole is Send for a large message that is encoded already. whole is kept; nil for other
+// messages. Barrier b is reached when the message has its fate; it may be nil.
+func (snd *sender) SendWhole(now Instant, to *Target, e *wire.Envelope, whole *parts, m Mark, until Instant,
 	b *Barrier) error {
 	p := to.Peer
 	o := &p.out
@@ -117,8 +117,8 @@ func (snd *sender) checkAdmit(p *Peer, e *wire.Envelope) error {
 // addition.
 func (snd *sender) oversizedRest(o *outgoing) int {
 	for _, t := range o.transfers {
-		if len(t.encoded) > snd.cfg.Outbox {
-			return len(t.encoded) - t.sent
+		if t.whole.total > snd.cfg.Outbox {
+			return t.whole.total - t.sent
 		}
 	}
 	return 0
@@ -132,9 +132,8 @@ func (snd *sender) enqueue(p *Peer, m *message) {
 	if t := o.transferAhead(m.to, e.Sender); t != nil {
 		own := *m
 		own.envelope.Bytes = false
-		if m.whole != nil { // it ends with the body
-			own.envelope.Body = m.whole[len(m.whole)-e.BodyLen():]
-		} else {
+		own.envelope.Body = nil
+		if m.whole == nil {
 			own.envelope.Body = e.CopyBody()
 		}
 		own.envelope.Ext = bytes.Clone(e.Ext)
@@ -142,7 +141,7 @@ func (snd *sender) enqueue(p *Peer, m *message) {
 		snd.addQueued(p, own.size())
 		return
 	}
-	if e.BodyLen()+len(e.Ext) > snd.chunkSize() {
+	if m.whole != nil || e.BodyLen()+len(e.Ext) > snd.chunkSize() {
 		snd.startTransfer(p, m)
 		return
 	}
@@ -166,25 +165,19 @@ func (snd *sender) push(p *Peer, f *frame) {
 	p.out.queue = append(p.out.queue, f)
 }
 
-// EncodeWhole encodes a message that leaves in parts.
-func EncodeWhole(to *Target, e *wire.Envelope) []byte {
-	e.Actor, e.Port = to.Actor, to.Port
-	return e.Append(make([]byte, 0, e.Size()), false)
-}
-
 // startTransfer queues a message that leaves in parts.
 func (snd *sender) startTransfer(p *Peer, m *message) {
 	o := &p.out
 	o.chunkIDs++
 	if m.whole == nil {
-		m.whole = EncodeWhole(m.to, &m.envelope)
+		m.whole = encodeParts(m.to, &m.envelope, snd.chunkSize())
 	}
 	t := &transfer{
-		id: o.chunkIDs, to: m.to, sender: m.envelope.Sender, encoded: m.whole,
+		id: o.chunkIDs, to: m.to, sender: m.envelope.Sender, whole: m.whole,
 		afterFrame: o.frameCount, mark: m.mark, until: m.until, createdAt: m.sentAt, barriers: m.barriers,
 	}
 	o.transfers = append(o.transfers, t)
-	snd.addQueued(p, len(t.encoded))
+	snd.addQueued(p, t.whole.total)
 }
 
 // transferAhead returns the transfer that a message must not overtake.
@@ -206,6 +199,13 @@ func sameName(a, b string) bool {
 // packetSize and chunkSize are the configured sizes, within the bus's limit.
 func (snd *sender) packetSize() int { return max(1, min(snd.cfg.PacketSize, snd.limit-headMargin)) }
 func (snd *sender) chunkSize() int  { return max(1, min(snd.cfg.ChunkSize, snd.limit-headMargin)) }
+
+// chunksInFlight is the configured number of parts, or more where the bus's limit makes them
+// smaller: the receiver acknowledges a number of bytes at once.
+func (snd *sender) chunksInFlight() int {
+	size := snd.chunkSize()
+	return (snd.cfg.ChunksInFlight*snd.cfg.ChunkSize + size - 1) / size
+}
 
 // headMargin is the space for a head, and for an envelope besides its body.
 const headMargin = 4 << 10

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -104,12 +105,15 @@ func (r *packetReader) start(index, end int, skip bool) {
 func (r *packetReader) assemble() (whole bool, why []byte) {
 	e := &r.first
 	actor, port := e.Actor, e.Port // e is overwritten by the assembled message
-	made, err := r.links.chunk(r.inbound.From, e)
-	if made == nil && err == nil {
+	if 2*len(e.Body) < len(r.packet.data) {
+		e.Body = bytes.Clone(e.Body) // the part does not keep a packet of others
+	}
+	parts, err := r.links.chunk(r.inbound.From, e)
+	if parts == nil && err == nil {
 		return false, nil
 	}
 	if err == nil {
-		es := wire.NewEnvelopeReader(made)
+		es := wire.NewEnvelopeReader(join(parts)) // not under the lock: it may be 64 MiB
 		if _, ok := es.Next(e); !ok || e.Kind == wire.Chunk {
 			cause := es.Err()
 			if cause == nil {

@@ -2,6 +2,7 @@ package link_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -47,4 +48,39 @@ func TestReassembly_keepsPacketOrderAndRefusesMessagesSeparately_LINK1(t *testin
 		require.Equal(t, l.body == "299" || l.body == "599" || l.body == "899", l.ttl > 0, l.body)
 	}
 	require.Equal(t, refused, r.awaitControl(t, wire.LinkState).(*wire.LinkStateBody).Refusals)
+}
+
+func TestReassembly_aSmallPartKeepsNoPacketOfOthers_LINK11(t *testing.T) {
+	const packets, filler, most = 64, 512 << 10, 8 << 20
+	srv := bustest.Server(t)
+	a, r := newNode(t, srv, "a", link.Config{Window: 2 * packets * filler, WindowAll: 2 * packets * filler}),
+		newRaw(t, srv, "raw")
+	a.refuses = func(l letter) []byte {
+		if len(l.body) == filler {
+			return []byte("no")
+		}
+		return nil
+	}
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	for i := range uint64(packets) {
+		part := wire.Envelope{Kind: wire.Chunk, Actor: "x", Port: "in", Sender: "s", Body: []byte{1},
+			Ext: wire.ChunkHead{ID: i, Total: 1000}.Append(nil)}
+		other := say(string(make([]byte, filler)))
+		other.Actor, other.Port = "x", "in"
+		data := wire.AppendHead(nil, wire.Head{Kind: wire.Data, Seq: i + 1, PrevSeq: i})
+		r.publishTo(t, a, other.Append(part.Append(data, false), false))
+	}
+	last := say("last")
+	last.Actor, last.Port = "x", "in"
+	r.publishTo(t, a, last.Append(wire.AppendHead(nil, wire.Head{Kind: wire.Data, Seq: packets + 1,
+		PrevSeq: packets}), false))
+	require.Equal(t, []string{"last"}, bodies(a.await(t, 1)))
+	require.Less(t, heap()-before, int64(most))
+	runtime.KeepAlive(a)
 }

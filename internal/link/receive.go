@@ -53,10 +53,10 @@ func (l *Links) receivePacket(from subjects.ProcessID, s subjects.Subject, data 
 		if err != nil {
 			return err
 		}
-		var whole []byte
-		l.withCore(func(Instant) { whole = l.core.Fragment(p, h.Seq, cut, part) })
-		if whole != nil {
-			return l.receivePacket(from, s, whole, false)
+		var parts [][]byte
+		l.withCore(func(Instant) { parts = l.core.Fragment(p, h.Seq, cut, part) })
+		if parts != nil {
+			return l.receivePacket(from, s, join(parts), false)
 		}
 	default:
 		return fmt.Errorf("packet of kind %d on the subject of a %s", h.Kind, s.Kind)
@@ -239,9 +239,9 @@ func (k *dataPacket) deliver(l *Links, p *Peer, late time.Duration, skip []int) 
 	return refused
 }
 
-func (l *Links) chunk(p *Peer, e *wire.Envelope) (whole []byte, err error) {
-	l.withCore(func(Instant) { whole, err = l.core.Chunk(p, e) })
-	return whole, err
+func (l *Links) chunk(p *Peer, e *wire.Envelope) (parts [][]byte, err error) {
+	l.withCore(func(Instant) { parts, err = l.core.Chunk(p, e) })
+	return parts, err
 }
 
 // tooLarge is the refusal of a message in parts.

@@ -36,7 +36,7 @@ func (w *world) audit() {
 			w.auditDeadlines(p, peer)
 			queued += w.auditOut(p, peer)
 			assembled += w.auditIn(p, peer)
-			pieced += len(peer.in.fragments.buf)
+			pieced += peer.in.fragments.cost()
 			parked += peer.in.outOfOrderBytes + len(peer.in.outOfOrder)*packetCost
 			for _, indexes := range peer.in.tombstones {
 				tombs += len(indexes) / 2
@@ -72,7 +72,7 @@ func (w *world) auditOut(p *proc, peer *Peer) int {
 		size += f.size()
 	}
 	for _, t := range o.transfers {
-		size += len(t.encoded) - t.sent
+		size += t.whole.total - t.sent
 		for i := range t.followers {
 			size += t.followers[i].size()
 		}
@@ -125,7 +125,7 @@ func (w *world) auditIn(p *proc, peer *Peer) (assembled int) {
 			parked, in.outOfOrderBytes)
 	}
 	for _, a := range in.chunks {
-		assembled += len(a.buf) + assemblyCost
+		assembled += a.cost() + assemblyCost
 	}
 	if len(in.refusals) > w.cfg.MaxRefusals+w.cfg.PacketSize || len(in.tombstones) > w.cfg.MaxRefusals {
 		w.fail("DEL-6: %d holds %d refusals, %d tombstones", p.index, len(in.refusals), len(in.tombstones))

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/castnet-io/castnet/internal/wire"
@@ -79,8 +80,8 @@ func (w *world) onPacket(p *proc, k *packet, subject string, b []byte, outer boo
 			return fmt.Errorf("piece: %w", err)
 		}
 		w.counts.Pieces++
-		if whole := p.core.Fragment(peer, h.Seq, cut, part); whole != nil {
-			return w.onPacket(p, k, "", whole, false)
+		if parts := p.core.Fragment(peer, h.Seq, cut, part); parts != nil {
+			return w.onPacket(p, k, "", bytes.Join(parts, nil), false)
 		}
 	default:
 		return fmt.Errorf("kind %d", h.Kind)
@@ -162,15 +163,15 @@ func (w *world) deliver(p *proc, peer *Peer, a Arrival) (refused []wire.Refusal)
 
 func (w *world) deliverOne(p *proc, peer *Peer, l *letter, e wire.Envelope, skip bool) (why []byte) {
 	if e.Kind == wire.Chunk {
-		whole, err := p.core.Chunk(peer, &e)
+		parts, err := p.core.Chunk(peer, &e)
 		switch {
 		case err != nil:
 			w.counts.Unmade++
 			why = []byte(err.Error())
-		case whole == nil:
+		case parts == nil:
 			return nil
 		default:
-			es := wire.NewEnvelopeReader(whole)
+			es := wire.NewEnvelopeReader(bytes.Join(parts, nil))
 			if _, ok := es.Next(&e); !ok {
 				w.fail("parts that make no message: %v", es.Err())
 			}

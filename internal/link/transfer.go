@@ -12,7 +12,7 @@ type transfer struct {
 	id         uint64
 	to         *Target
 	sender     string
-	encoded    []byte // the envelope
+	whole      *parts
 	sent       int    // bytes of it sent so far
 	afterFrame uint64 // the last frame queued before it: its last part leaves after that
 	inFlight   int    // unacknowledged parts
@@ -27,14 +27,21 @@ type transfer struct {
 type message struct {
 	to       *Target
 	envelope wire.Envelope
-	whole    []byte // it, written, when it is to leave in parts; nil: not yet
+	whole    *parts // it, encoded, when it is to leave in parts; its body is there. nil: not yet
 	mark     Mark
 	until    Instant
 	sentAt   Instant // the base of its remaining time
 	barriers []*Barrier
 }
 
-func (m *message) size() int { return m.envelope.BodyLen() + len(m.envelope.Ext) + messageCost }
+func (m *message) size() int { return m.bodyLen() + len(m.envelope.Ext) + messageCost }
+
+func (m *message) bodyLen() int {
+	if m.whole != nil {
+		return m.whole.body
+	}
+	return m.envelope.BodyLen()
+}
 
 // partSize is the size of a transfer's next part: a window has room for several.
 func (snd *sender) partSize(o *outgoing, t *transfer) int {
@@ -42,7 +49,7 @@ func (snd *sender) partSize(o *outgoing, t *transfer) int {
 	if o.openSeq != 0 {
 		size = max(1, min(size, int(o.window/4)))
 	}
-	return min(size, len(t.encoded)-t.sent)
+	return min(size, t.whole.toEnd(t.sent))
 }
 
 // nextTransfer returns the transfer whose next part leaves now. Transfers take turns with packets,
@@ -52,8 +59,8 @@ func (snd *sender) nextTransfer(o *outgoing) *transfer {
 		return nil
 	}
 	for i, t := range o.transfers {
-		last := t.sent+snd.partSize(o, t) == len(t.encoded)
-		if t.inFlight < snd.cfg.ChunksInFlight &&
+		last := t.sent+snd.partSize(o, t) == t.whole.total
+		if t.inFlight < snd.chunksInFlight() &&
 			!(last && len(o.queue) > 0 && o.queue[0].serial <= t.afterFrame) {
 			copy(o.transfers[i:], o.transfers[i+1:])
 			o.transfers[len(o.transfers)-1] = t
@@ -72,14 +79,14 @@ func (snd *sender) sendPart(now Instant, p *Peer, t *transfer) bool {
 		return true
 	}
 	size := snd.partSize(o, t)
-	last := t.sent+size == len(t.encoded)
+	last := t.sent+size == t.whole.total
 	f := newFrame(t.createdAt, t.to)
 	e := wire.Envelope{
 		Kind: wire.Chunk, Actor: t.to.Actor, Port: t.to.Port, Sender: t.sender,
 		Ext: wire.ChunkHead{ID: t.id, Offset: t.sent,
-			Total: len(t.encoded)}.Append(nil), Body: t.encoded[t.sent : t.sent+size],
+			Total: t.whole.total}.Append(nil), Body: t.whole.bytes(t.sent, size),
 	}
-	f.buf = e.Append(f.buf, false)
+	f.buf = t.whole.packet(e.AppendPrefix(f.buf, false), t.sent, size)
 	f.count = 1
 	f.open = false
 	f.transfer = t
@@ -118,7 +125,7 @@ func (snd *sender) finishTransfer(p *Peer, t *transfer) {
 func (snd *sender) expireTransfer(p *Peer, t *transfer) {
 	snd.emitFate(p, &fateRun{mark: t.mark}, 1, Fate{Known: true, Reason: Expired, Text: expiredText})
 	releaseBarriers(t.barriers)
-	snd.removeQueued(p, len(t.encoded)-t.sent)
+	snd.removeQueued(p, t.whole.total-t.sent)
 	if t.sent > 0 {
 		snd.abortTransfer(p, t)
 	}

@@ -84,9 +84,9 @@ func TestChunks_linkKeepsNoFinishedMessage_LINK11(t *testing.T) {
 	b := newBench(t, Config{ChunkSize: 100, DefaultDeadline: time.Second})
 	large := func() weak.Pointer[byte] {
 		e := wire.Envelope{Kind: wire.Message, Sender: "s", Body: make([]byte, 350)}
-		whole := EncodeWhole(b.to, &e)
+		whole := encodeParts(b.to, &e, 100)
 		require.NoError(t, b.core.SendWhole(b.now, b.to, &e, whole, Mark{Type: "L"}, 0, nil))
-		return weak.Make(&whole[0])
+		return weak.Make(&whole.buf[0])
 	}
 	gone := func(messages ...weak.Pointer[byte]) {
 		t.Helper()
@@ -107,22 +107,22 @@ func TestChunks_linkKeepsNoFinishedMessage_LINK11(t *testing.T) {
 }
 
 func TestChunks_reassembleToTheMessage_LINK9(t *testing.T) {
-	const assembly = 1000 + 2*assemblyCost
+	const assembly = 1072 + 2*assemblyCost + 2*partCost
 	b := newBench(t, Config{AssemblyBytes: assembly, MaxMessage: 800})
-	part := func(id uint64, at, total, size int) (whole []byte, err error) {
+	part := func(id uint64, at, total, size int) (parts [][]byte, err error) {
 		e := wire.Envelope{Kind: wire.Chunk, Ext: wire.ChunkHead{ID: id, Offset: at, Total: total}.Append(nil),
 			Body: bytes.Repeat([]byte{byte(at)}, size)}
 		return b.core.Chunk(b.peer, &e)
 	}
-	whole, err := part(1, 0, 30, 10)
+	parts, err := part(1, 0, 30, 10)
 	require.NoError(t, err)
-	require.Nil(t, whole)
+	require.Nil(t, parts)
 	_, err = part(2, 0, 20, 10)
 	require.NoError(t, err)
-	whole, err = part(1, 10, 30, 20)
+	parts, err = part(1, 10, 30, 20)
 	require.NoError(t, err)
-	require.Equal(t, append(make([]byte, 10), bytes.Repeat([]byte{10}, 20)...), whole)
-	require.Equal(t, 10+assemblyCost, b.core.assemblyBytes)
+	require.Equal(t, append(make([]byte, 10), bytes.Repeat([]byte{10}, 20)...), bytes.Join(parts, nil))
+	require.Equal(t, 10+partCost+assemblyCost, b.core.assemblyBytes)
 
 	_, err = part(2, 15, 20, 5)
 	require.EqualError(t, err, "a part of 5 bytes at 15 of 20 does not follow 10 of 20")
@@ -132,7 +132,7 @@ func TestChunks_reassembleToTheMessage_LINK9(t *testing.T) {
 	require.NoError(t, err, "the sender learns it with the last part")
 	_, err = part(4, 1800, 2000, 200)
 	require.ErrorContains(t, err, fmt.Sprintf("no memory for a message of 2000 bytes: unfinished ones have "+
-		"%d, want at most %d", 900+2*assemblyCost, assembly))
+		"%d, want at most %d", 900+partCost+2*assemblyCost, assembly))
 	for id := range uint64(2) {
 		_, err = part(5+id, 0, 20, 10)
 		require.NoError(t, err, "likewise")
@@ -164,7 +164,7 @@ func TestPiece_reassemblesASplitPacket(t *testing.T) {
 	b.post(body)
 	b.core.SetLimit(6000)
 	to := newBench(t, Config{})
-	var whole []byte
+	var parts [][]byte
 	for pub, ok := b.core.Next(b.now); ok; pub, ok = b.core.Next(b.now) {
 		require.LessOrEqual(t, len(pub.Data), 6000)
 		h, rest, err := wire.DecodeHead(pub.Data)
@@ -174,11 +174,11 @@ func TestPiece_reassemblesASplitPacket(t *testing.T) {
 		require.NoError(t, err)
 		require.Nil(t, to.core.Fragment(to.peer, h.Seq, wire.FragmentHead{Offset: cut.Offset + 1, Total: cut.Total},
 			part), "that is not the next one")
-		if whole = to.core.Fragment(to.peer, h.Seq, cut, part); whole == nil {
+		if parts = to.core.Fragment(to.peer, h.Seq, cut, part); parts == nil {
 			require.Nil(t, to.core.Fragment(to.peer, h.Seq, cut, part), "it may come twice")
 		}
 	}
-	h, rest, err := wire.DecodeHead(whole)
+	h, rest, err := wire.DecodeHead(bytes.Join(parts, nil))
 	require.NoError(t, err)
 	require.Equal(t, wire.Head{Kind: wire.Repair, Seq: 1}, h)
 	subject, packet, err := wire.DecodeRepair(rest)

@@ -77,6 +77,11 @@ func (e *Envelope) Size() int {
 // Append appends the envelope's bytes to b. same means that actor, port and sender equal those of
 // the envelope before it in the packet.
 func (e *Envelope) Append(b []byte, same bool) []byte {
+	return append(e.AppendPrefix(b, same), e.Body...)
+}
+
+// AppendPrefix appends all of the envelope that lies before Body.
+func (e *Envelope) AppendPrefix(b []byte, same bool) []byte {
 	first := byte(e.Kind)
 	if same {
 		first |= flagSameTarget
@@ -112,9 +117,9 @@ func (e *Envelope) Append(b []byte, same bool) []byte {
 	}
 	b = binary.AppendUvarint(b, uint64(e.BodyLen()))
 	if e.Bytes {
-		return AppendBytes(b, e.Body)
+		return appendLength(b, 0x40, len(e.Body))
 	}
-	return append(b, e.Body...)
+	return b
 }
 
 // ttlMillis rounds up, so that an open deadline never travels as "none".
@@ -251,6 +256,9 @@ type ChunkHead struct {
 	ID            uint64
 	Offset, Total int
 }
+
+// MaxChunkHead is the size of the largest ChunkHead.
+const MaxChunkHead = 3 * binary.MaxVarintLen64
 
 // Append appends the bytes of c to b.
 func (c ChunkHead) Append(b []byte) []byte {
