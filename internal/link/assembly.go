@@ -16,9 +16,8 @@ type assembly struct {
 }
 
 // Fragment takes a part of a packet too large for the bus, and returns all parts when the last one
-// is there.
-// If a part is not the next one, the assembly restarts: the packet is missing, and will be sent
-// again.
+// is there. If a part is not the next one, the assembly restarts: the packet is missing, and will
+// be sent again.
 func (rcv *receiver) Fragment(p *Peer, n uint64, cut wire.FragmentHead, part []byte) [][]byte {
 	a := &p.in.fragments
 	if rcv.ignores(p) || n <= p.in.lastSeq {
