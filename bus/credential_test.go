@@ -122,7 +122,7 @@ func TestCredentials_noCallFailsByARenewal_BUS9(t *testing.T) {
 func TestCredentials_anExpiredOneIsReplacedAtTheNextConnect_BUS9(t *testing.T) {
 	t.Parallel()
 	k := newKeyed(t)
-	old, seed, err := k.key.MintHost(2 * time.Second)
+	old, seed, err := k.key.MintHost(4 * time.Second) // whole seconds: 3 to 4
 	require.NoError(t, err)
 	var asked atomic.Int32
 	var renewed atomic.Bool
@@ -148,10 +148,10 @@ func TestCredentials_refusalsEndTheBusAfterTheirBound_BUS9(t *testing.T) {
 	t.Parallel()
 	k := newKeyed(t)
 	path := filepath.Join(t.TempDir(), "proc.creds")
-	k.creds(t, path, time.Second)
+	k.creds(t, path, 4*time.Second) // whole seconds: 3 to 4
+	began := time.Now() // before the first refusal
 	b := open(t, bus.Options{URL: k.server.URL(), Creds: path, ReconnectMax: 50 * time.Millisecond,
 		RefusedTimeout: time.Second})
-	began := time.Now()
 	testkit.Next(t, b.Done())
 	require.Greater(t, time.Since(began), time.Second)
 	var failed *bus.ConnectError
