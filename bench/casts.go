@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,8 +39,7 @@ type verb struct {
 
 // castFamilies are those whose rows compare casts to ranks that share processes.
 func castFamilies() []family {
-	return slices.Concat(castFamiliesOn(false), castFamiliesOn(true),
-		[]family{{[]row{{"cast-per-rank-growth", "ns", false}}, onServer(false, growthContest)}})
+	return slices.Concat(castFamiliesOn(false), castFamiliesOn(true), growthFamilies())
 }
 
 // castFamiliesOn are those on a server in a process of its own, or, embedded, in the caster's.
@@ -81,7 +81,7 @@ func castFamiliesOn(embedded bool) []family {
 // castContest measures ours against the least that NATS can do it with.
 func castContest(v verb, ranks int) func(context.Context, *rig) (contest, error) {
 	return func(ctx context.Context, r *rig) (contest, error) {
-		ours, base, err := bothTo(ctx, r, fanoutRole, ranks)
+		ours, base, err := bothTo(ctx, r, fanoutRole, ranks, casts.Processes)
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ var largeBodies = []largeBody{{"64KiB", 64 << 10, 200}, {"1MiB", 1 << 20, 20}, {
 // largeContest measures casts of large bodies, or such answers, one at a time.
 func largeContest(v verb, b largeBody) func(context.Context, *rig) (contest, error) {
 	return func(ctx context.Context, r *rig) (contest, error) {
-		ours, base, err := bothTo(ctx, r, fanoutRole, fewRanks)
+		ours, base, err := bothTo(ctx, r, fanoutRole, fewRanks, casts.Processes)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +118,7 @@ func simulatedContest(ctx context.Context, r *rig) (contest, error) {
 }
 
 func naiveContest(ctx context.Context, r *rig) (contest, error) {
-	ours, base, err := bothTo(ctx, r, naiveRole, mostRanks)
+	ours, base, err := bothTo(ctx, r, naiveRole, mostRanks, casts.Processes)
 	if err != nil {
 		return nil, err
 	}
@@ -127,48 +127,44 @@ func naiveContest(ctx context.Context, r *rig) (contest, error) {
 }
 
 func sliceContest(ctx context.Context, r *rig) (contest, error) {
-	ours, err := casterTo(ctx, r, ranksRole, mostRanks, casts.NewOurs)
+	ours, err := casterTo(ctx, r, ranksRole, spread{mostRanks, casts.Processes, 1}, casts.NewOurs)
 	if err != nil {
 		return nil, err
 	}
 	return against("call", castLatency(r.samples, ours.GatherTwo), castLatency(r.samples, ours.CallOne)), nil
 }
 
-// growthContest measures ours with many ranks against ours with few.
-func growthContest(ctx context.Context, r *rig) (contest, error) {
-	var sides []side
-	for _, ranks := range []int{mostRanks, fewRanks} {
-		ours, err := casterTo(ctx, r, ranksRole, ranks, casts.NewOurs)
-		if err != nil {
-			return nil, err
-		}
-		sides = append(sides, perRank(castLatency(r.castSamples(ranks), ours.Reduce), ranks))
-	}
-	return against(fmt.Sprintf("ours-at-%d", fewRanks), sides[0], sides[1]), nil
-}
-
 // bothTo starts castnet's ranks and those of plain NATS, and who casts to each.
-func bothTo(ctx context.Context, r *rig, baseRole string, ranks int) (*casts.Ours, *casts.Raw, error) {
-	ours, err := casterTo(ctx, r, ranksRole, ranks, casts.NewOurs)
+func bothTo(ctx context.Context, r *rig, baseRole string, ranks, processes int) (*casts.Ours, *casts.Raw,
+	error) {
+	s := spread{ranks, processes, 1}
+	ours, err := casterTo(ctx, r, ranksRole, s, casts.NewOurs)
 	if err != nil {
 		return nil, nil, err
 	}
-	base, err := casterTo(ctx, r, baseRole, ranks, casts.NewRaw)
+	base, err := casterTo(ctx, r, baseRole, s, casts.NewRaw)
 	return ours, base, err
 }
 
+// spread is ranks over processes of castnet, of which several may share one of the system.
+type spread struct{ ranks, processes, together int }
+
 // casterTo starts the processes of the ranks, in a role, and a caster to them.
 func casterTo[C casts.Caster](
-	ctx context.Context, r *rig, role string, ranks int,
+	ctx context.Context, r *rig, role string, over spread,
 	open func(context.Context, *server.Server, casts.Share) (C, error),
 ) (c C, err error) {
-	shares, err := casts.Spread(ranks)
+	shares, err := casts.Spread(over.ranks, over.processes)
 	if err != nil {
 		return c, err
 	}
 	var all []launch
-	for _, s := range shares {
-		all = append(all, launch{role, []string{shareEnv + "=" + s.String()}})
+	for some := range slices.Chunk(shares, over.together) {
+		var texts []string
+		for _, s := range some {
+			texts = append(texts, s.String())
+		}
+		all = append(all, launch{role, []string{sharesEnv + "=" + strings.Join(texts, shareSeparator)}})
 	}
 	if _, err := r.launch(ctx, all...); err != nil {
 		return c, err
@@ -248,15 +244,4 @@ func patiently(ctx context.Context, m []byte, do func(context.Context, []byte) e
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return do(ctx, m)
-}
-
-// perRank is what a cast takes for each rank, in ns.
-func perRank(cast side, ranks int) side {
-	return func(ctx context.Context) ([]float64, error) {
-		values, err := cast(ctx)
-		for i := range values {
-			values[i] *= float64(time.Microsecond/time.Nanosecond) / float64(ranks)
-		}
-		return values, err
-	}
 }

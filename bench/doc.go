@@ -104,8 +104,13 @@
 //     against a call of one.
 //   - cast-per-rank-growth: the time of cast-reduce-4096 over the number of ranks, in ns; against
 //     that of cast-reduce-64.
-//   - all but the last with -embedded at the end: the same with the server in the casting process,
-//     on both sides.
+//   - cast-per-rank-1024-hosts: the same of a reduce over 1,024 hosts of 8 ranks; against one over
+//     128. The hosts are simulated: 128 share a process, each with connections of its own. Notes
+//     have the memory for each rank with its share of a host, and of the caster for each host.
+//     Needs 2 GB of memory.
+//   - cast-reduce-512-in-64: cast-reduce-512 with 8 ranks in each of 64 processes.
+//   - all but the last three with -embedded at the end: the same with the server in the casting
+//     process, on both sides.
 //
 // The base of the first three is one publish and one reply from each process. A process hands the
 // message to a goroutine for each of its ranks. The median is of -samples casts, or fewer in

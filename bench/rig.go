@@ -26,6 +26,7 @@ type rig struct {
 	raw        *nats.Conn    // the base's
 	net        *mesh.Net     // ours; nil without a host
 	hosts      mesh.HostMesh // the one
+	children   []*child      // all that were started
 }
 
 // onRig is the setup of a family that needs one.
@@ -127,6 +128,7 @@ func (r *rig) launch(ctx context.Context, all ...launch) ([]string, error) {
 			return nil, err
 		}
 		children = append(children, c)
+		r.children = append(r.children, c)
 	}
 	var said []string
 	for _, c := range children {

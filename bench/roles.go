@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 
@@ -43,7 +44,8 @@ const (
 	ticketsEnv = "CASTNET_BENCH_TICKETS" // of a server: whether it takes them
 
 	// Of one that has ranks to be cast to: which.
-	shareEnv = "CASTNET_BENCH_SHARE"
+	sharesEnv      = "CASTNET_BENCH_SHARES"
+	shareSeparator = ";"
 
 	// Of a server: where it listens, whether it tells which connections have ended, and whether it has
 	// JetStream.
@@ -95,8 +97,8 @@ func play(name string, in io.Reader, out io.Writer) int {
 		actorsRole: serve(ours.New), floorRole: serve(floor.New),
 		oursRole: playPart(ours.Remote), rawRole: playPart(raw.Library), peersRole: playPart(peersOf),
 		gatewayRole: playGateway, simulatedRole: playSimulated, systemRole: playSystem,
-		ranksRole: playShare(casts.StartMembers), fanoutRole: playShare(casts.StartFanout),
-		naiveRole: playShare(casts.StartNaive),
+		ranksRole: playShares(casts.StartMembers), fanoutRole: playShares(casts.StartFanout),
+		naiveRole: playShares(casts.StartNaive),
 	}
 	role, ok := roles[name]
 	if !ok {
@@ -133,15 +135,9 @@ func peersOf(o server.Options) remote.Library {
 	return ours.Peers(o, n, os.Getenv(ticketsEnv) != "")
 }
 
-// playShare is a role that has ranks.
-func playShare[R interface{ Close(context.Context) error }](
-	start func(context.Context, *server.Server, casts.Share) (R, error)) func(in io.Reader,
-	out io.Writer) error {
+// playShares is a role that has the ranks of one share, or of several.
+func playShares[R closer](start shareStarter[R]) func(in io.Reader, out io.Writer) error {
 	return func(in io.Reader, out io.Writer) error {
-		s, err := casts.ParseShare(os.Getenv(shareEnv))
-		if err != nil {
-			return err
-		}
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		srv, err := server.Open(ctx, server.Options{URL: os.Getenv(urlEnv), Token: os.Getenv(tokenEnv)})
@@ -149,15 +145,39 @@ func playShare[R interface{ Close(context.Context) error }](
 			return err
 		}
 		defer srv.Close()
-		ranks, err := start(ctx, srv, s)
-		if err != nil {
-			return err
+		all, err := startShares(ctx, srv, start)
+		if err == nil {
+			err = untilEnd(in, out, "ready")
 		}
-		err = untilEnd(in, out, "ready")
 		ctx, cancel = context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		return errors.Join(err, ranks.Close(ctx))
+		for _, ranks := range all {
+			err = errors.Join(err, ranks.Close(ctx))
+		}
+		return err
 	}
+}
+
+type (
+	closer                 interface{ Close(context.Context) error }
+	shareStarter[R closer] func(context.Context, *server.Server, casts.Share) (R, error)
+)
+
+// startShares starts the ranks of the shares in the environment. It returns those that it has
+// started, also with an error.
+func startShares[R closer](ctx context.Context, srv *server.Server, start shareStarter[R]) (all []R, err error) {
+	for text := range strings.SplitSeq(os.Getenv(sharesEnv), shareSeparator) {
+		s, err := casts.ParseShare(text)
+		if err != nil {
+			return all, err
+		}
+		ranks, err := start(ctx, srv, s)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, ranks)
+	}
+	return all, nil
 }
 
 // untilEnd says that the role is ready and waits for the end of in. Meanwhile it can be asked what

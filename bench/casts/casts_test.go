@@ -36,7 +36,7 @@ func ground(t *testing.T, ranks int) (context.Context, *server.Server, []Share) 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	t.Cleanup(cancel)
-	shares, err := Spread(ranks)
+	shares, err := Spread(ranks, Processes)
 	require.NoError(t, err)
 	srv, err := server.Open(ctx, server.Options{Token: "secret"})
 	require.NoError(t, err)
@@ -136,7 +136,7 @@ func TestRaw_endsWithItsContext(t *testing.T) {
 
 func TestSpread_givesEachRankToOneProcess(t *testing.T) {
 	for ranks, want := range map[int]int{1: 1, 2: 2, 8: 8, 64: 8, 4096: 8, 100_000: 8} {
-		shares, err := Spread(ranks)
+		shares, err := Spread(ranks, Processes)
 		require.NoError(t, err)
 		require.Len(t, shares, want)
 		next := 0
@@ -147,13 +147,16 @@ func TestSpread_givesEachRankToOneProcess(t *testing.T) {
 		require.Equal(t, ranks, next)
 	}
 	for _, ranks := range []int{-8, 0, 12} {
-		_, err := Spread(ranks)
+		_, err := Spread(ranks, Processes)
 		require.ErrorContains(t, err, "want at most 8, or a multiple of it")
 	}
+	shares, err := Spread(128, 64)
+	require.NoError(t, err)
+	require.Len(t, shares, 64)
 }
 
 func TestShare_textRoundTrips(t *testing.T) {
-	shares, err := Spread(64)
+	shares, err := Spread(64, Processes)
 	require.NoError(t, err)
 	got, err := ParseShare(shares[3].String())
 	require.NoError(t, err)

@@ -2,7 +2,7 @@
 // NATS alone needs to do the same. Each is a caller in one process, and ranks that are spread over
 // others.
 //
-//	shares, err := casts.Spread(4096)                        // the ranks of each process
+//	shares, err := casts.Spread(4096, casts.Processes)       // the ranks of each process
 //	m, err := casts.StartMembers(ctx, srv, shares[0])        // castnet's ranks in one process
 //	f, err := casts.StartFanout(ctx, srv, shares[0])         // those of plain NATS
 //	caller, err := casts.NewOurs(ctx, srv, shares[0])        // or NewRaw: both are a Caster

@@ -8,8 +8,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-// processes is over how many the ranks are spread, when there are as many.
-const processes = 8
+// Processes is over how many the ranks of most rows are spread, when there are as many.
+const Processes = 8
 
 // Share tells one process its ranks of the mesh.
 type Share struct {
@@ -19,8 +19,9 @@ type Share struct {
 	First int // in this one
 }
 
-// Spread gives each process its share of the ranks of a new mesh. All shares are of one size.
-func Spread(ranks int) ([]Share, error) {
+// Spread gives each process its share of the ranks of a new mesh, in fewer processes if there are
+// fewer ranks. All shares are of one size.
+func Spread(ranks, processes int) ([]Share, error) {
 	if ranks < 1 || ranks > processes && ranks%processes != 0 {
 		return nil, fmt.Errorf("spread %d ranks: want at most %d, or a multiple of it", ranks, processes)
 	}
