@@ -143,14 +143,14 @@ func TestPlay_refusesAnUnknownRole(t *testing.T) {
 // need modules, perhaps missing in a test. They differ from those against the floor only in the
 // program of the base.
 func TestRun_measuresEveryRowThatNeedsNoPeer(t *testing.T) {
-	const pattern = "^call|^cast.*([0-9]|1MiB|naive|hostd|hosts|growth)$|^cast.*-8(-inflight8)?-embedded$|^spawn-8$|^procs|^first|^control|^detect-(actor|proc)|^hostd|^(actor-spawn|subs)|^worlds|^handle|-floor$|-nats|^route|^flood|^(tell|ask|publish)-permissions-(1|129)(-cpu)?$"
+	const pattern = "^call|^cast.*([0-9]|1MiB|naive|hostd|growth)$|^cast.*-8(-inflight8)?-embedded$|^spawn-8$|^procs|^first|^control|^detect-(actor|proc)|^hostd|^(actor-spawn|subs)|^worlds|^handle|-floor$|-nats|^route|^flood|^(tell|ask|publish)-permissions-(1|129)(-cpu)?$"
 	s, err := parse([]string{"-only", pattern, "-repeats", "1", "-samples", "20", "-shrink", "1000"}, io.Discard)
 	require.NoError(t, err)
 	var out, notes bytes.Buffer
 	require.NoError(t, run(t.Context(), s, &out, &notes), notes.String())
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	names := slices.DeleteFunc(rowNames(), func(name string) bool { return !s.only.MatchString(name) })
-	require.Len(t, names, 5+7+5+33+5+8+9+3+2+1+10+9)
+	require.Len(t, names, 5+7+5+34+5+8+9+3+2+1+10+9)
 	require.Len(t, lines, len(names)+1, out.String())
 	for i, name := range names {
 		require.Regexp(t, rowForm, lines[i])

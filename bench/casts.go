@@ -81,7 +81,7 @@ func castFamiliesOn(embedded bool) []family {
 // castContest measures ours against the least that NATS can do it with.
 func castContest(v verb, ranks int) func(context.Context, *rig) (contest, error) {
 	return func(ctx context.Context, r *rig) (contest, error) {
-		ours, base, err := bothTo(ctx, r, fanoutRole, ranks, casts.Processes)
+		ours, base, err := bothTo(ctx, r, fanoutRole, ranks)
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ var largeBodies = []largeBody{{"64KiB", 64 << 10, 200}, {"1MiB", 1 << 20, 20}, {
 // largeContest measures casts of large bodies, or such answers, one at a time.
 func largeContest(v verb, b largeBody) func(context.Context, *rig) (contest, error) {
 	return func(ctx context.Context, r *rig) (contest, error) {
-		ours, base, err := bothTo(ctx, r, fanoutRole, fewRanks, casts.Processes)
+		ours, base, err := bothTo(ctx, r, fanoutRole, fewRanks)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +118,7 @@ func simulatedContest(ctx context.Context, r *rig) (contest, error) {
 }
 
 func naiveContest(ctx context.Context, r *rig) (contest, error) {
-	ours, base, err := bothTo(ctx, r, naiveRole, mostRanks, casts.Processes)
+	ours, base, err := bothTo(ctx, r, naiveRole, mostRanks)
 	if err != nil {
 		return nil, err
 	}
@@ -135,9 +135,8 @@ func sliceContest(ctx context.Context, r *rig) (contest, error) {
 }
 
 // bothTo starts castnet's ranks and those of plain NATS, and who casts to each.
-func bothTo(ctx context.Context, r *rig, baseRole string, ranks, processes int) (*casts.Ours, *casts.Raw,
-	error) {
-	s := spread{ranks, processes, 1}
+func bothTo(ctx context.Context, r *rig, baseRole string, ranks int) (*casts.Ours, *casts.Raw, error) {
+	s := spread{ranks, casts.Processes, 1}
 	ours, err := casterTo(ctx, r, ranksRole, s, casts.NewOurs)
 	if err != nil {
 		return nil, nil, err

@@ -104,12 +104,11 @@
 //     against a call of one.
 //   - cast-per-rank-growth: the time of cast-reduce-4096 over the number of ranks, in ns; against
 //     that of cast-reduce-64.
-//   - cast-per-rank-1024-hosts: the same of a reduce over 1,024 hosts of 8 ranks; against one over
-//     128. The hosts are simulated: 128 share a process, each with connections of its own. Notes
-//     have the memory for each rank with its share of a host, and of the caster for each host.
-//     Needs 2 GB of memory.
-//   - cast-reduce-512-in-64: cast-reduce-512 with 8 ranks in each of 64 processes.
-//   - all but the last three with -embedded at the end: the same with the server in the casting
+//   - cast-reduce-512-in-64: 8 ranks in each of 64 processes. Notes of these three have the memory
+//     for each rank with its share of a process, and of the caster for each process.
+//   - cast-reduce-1024-in-128, cast-reduce-8192-in-1024: the same over 128 and 1,024 simulated hosts.
+//     128 of them share a process, each with connections of its own. The latter needs 2 GB.
+//   - all but the last four with -embedded at the end: the same with the server in the casting
 //     process, on both sides.
 //
 // The base of the first three is one publish and one reply from each process. A process hands the
