@@ -97,11 +97,12 @@ func (p *Process) Stop(t testing.TB) {
 
 // Environment returns an environment for programs under test: the variables needed to run and
 // build, without the user's settings. Its directories for runtime, configuration and temporary
-// files are the test's own.
+// files are the test's own. A server of the test has Patience to answer, because the machine may be
+// busy.
 func Environment(runtime, config, temporary string, more ...string) []string {
 	env := []string{
 		"XDG_RUNTIME_DIR=" + runtime, "XDG_CONFIG_HOME=" + config, "TMPDIR=" + temporary, "NO_COLOR=1",
-		"LC_ALL=C.UTF-8",
+		"LC_ALL=C.UTF-8", "CASTNET_BUS_CONNECT_TIMEOUT=" + Patience.String(),
 	}
 	for _, v := range os.Environ() {
 		if key, _, _ := strings.Cut(v, "="); key == "PATH" || key == "HOME" || key == "XDG_CACHE_HOME" ||
