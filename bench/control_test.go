@@ -20,9 +20,10 @@ func TestControl_messagesGrowWithHostsNotProcs(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, ops, 3)
 		for _, op := range ops {
-			require.LessOrEqual(t, op.exchanged(), 2*hosts+10, op)
+			// a spawn renews the lease at each host after its first heartbeat: it may have started again
+			require.LessOrEqual(t, op.exchanged(), 4*hosts+10, op)
 			require.LessOrEqual(t, op.kinds["ev.audit"], 2*hosts+2, op)
-			require.LessOrEqual(t, op.total()-op.kinds["ev.audit"]-2*op.kinds["f.beat"], 10*hosts, op)
+			require.LessOrEqual(t, op.total()-op.kinds["ev.audit"]-2*op.kinds["f.beat"], 12*hosts, op)
 		}
 	}
 }

@@ -37,8 +37,8 @@
 //     one that has the most; against the number of hosts. The hosts are simulated: they share a
 //     process with each other and with their procs (host.Local). Notes have each operation by the
 //     kinds of its subjects. TestControl_messagesGrowWithHostsNotProcs holds the bounds: requests
-//     and replies at most 2 × hosts + 10, audit records at most 2 × hosts + 2, all other messages at
-//     most 10 × hosts.
+//     and replies at most 4 × hosts + 10, audit records at most 2 × hosts + 2, all other messages at
+//     most 12 × hosts.
 //   - hostd-idle-cpu: percent of a CPU that a host with the server in its process takes for 30 s,
 //     while its 64 procs have nothing to do; against 1.
 //   - detect-actor-p99-ms: from sending an actor a message that fails it, by an error or a panic,
