@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -89,6 +90,7 @@ func TestFind_standbyIsNoAbsenceBetweenTerms_WORLD13(t *testing.T) {
 		_, kill := r.serve(t, "one")
 		former := r.system(t)
 		r.serve(t, "two")
+		synctest.Wait() // the server knows that it listens
 		kill()
 		for {
 			next, _, err := r.find(t)
