@@ -53,7 +53,7 @@ func (g growth) contest(name string) func(context.Context, *rig) (contest, error
 		if err := patiently(ctx, casts.Message(smallBody), ours.Reduce); err != nil {
 			return nil, err
 		}
-		perProcess := float64(heap()-before) / kibi / float64(processes)
+		perProcess := (float64(heap()) - float64(before)) / kibi / float64(processes)
 		resident := 0
 		for _, c := range r.children[started:] {
 			resident += c.resident()

@@ -151,7 +151,7 @@ func TestCredentials_refusalsEndTheBusAfterTheirBound_BUS9(t *testing.T) {
 	k := newKeyed(t)
 	path := filepath.Join(t.TempDir(), "proc.creds")
 	k.creds(t, path, 4*time.Second) // whole seconds: 3 to 4
-	began := time.Now() // before the first refusal
+	began := time.Now()             // before the first refusal
 	b := open(t, bus.Options{URL: k.server.URL(), Creds: path, ReconnectMax: 50 * time.Millisecond,
 		RefusedTimeout: time.Second})
 	testkit.Next(t, b.Done())
