@@ -119,7 +119,7 @@ bin/deadcode:    TOOL := golang.org/x/tools/cmd/deadcode
 bin/nats:        TOOL := github.com/nats-io/natscli/nats
 bin/nats-server: TOOL := github.com/nats-io/nats-server/v2
 bin/staticcheck bin/deadcode bin/nats bin/nats-server: tools/go.mod tools/go.sum
-	go build -C tools -o ../bin/ $(TOOL)
+	GOGC=$${GOGC:-400} go build -C tools -o ../bin/ $(TOOL)
 	@touch $@
 
 bin/golangci-lint: Makefile
