@@ -6,8 +6,8 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o /out/ ./cmd/hostd ./examples/wordcount
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o /out/castnet ./cmd/client
+RUN CGO_ENABLED=0 go build -trimpath -pgo packaging/castnet.pgo -ldflags "-s -w" -o /out/ ./cmd/hostd ./examples/wordcount
+RUN CGO_ENABLED=0 go build -trimpath -pgo packaging/castnet.pgo -ldflags "-s -w" -o /out/castnet ./cmd/client
 # The corpus of the example: ranks read it on their own host, so every host has it.
 RUN mkdir /corpus && cd "$(go env GOROOT)/src" && find . -name '*.go' -print0 | xargs -0 cp --parents -t /corpus
 

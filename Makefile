@@ -34,11 +34,17 @@ ALONE   := internal/wire|shape|internal/supervise|subjects|scripts/.*|integratio
 # Nested modules to lint.
 NESTED  := bench otelcastnet integration/faults integration/hostile integration/polyglot integration/browser integration/collector integration/consumer
 
+# Releases are compiled with this profile, and `make bench PGO=$(PROFILE)` measures with it. Other builds have none: with
+# one, go compiles the standard library again for each program.
+PROFILE  := packaging/castnet.pgo
+PROFILED := ^(call-latency|cast-(gather|reduce)-(64|4096)|remote-(ask-p50|tell-(64B|1KiB|1MiB))-nats|gateway-casts-per-second)$$
+PGO      ?=
+
 # Not in tools/go.mod: its hundreds of modules would choose versions for the others.
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help ready build listened demo test race locks long stress bench faults polyglot browser staticcheck lint fmt tools compose consumer clean
+.PHONY: help ready build listened demo test race locks long stress bench pgo faults polyglot browser staticcheck lint fmt tools compose consumer clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,7 +83,12 @@ long: ## series of minutes: SEEDS=100000 of simulated links, a cast to 100,000 r
 	@go test -count 1 -timeout 20m -v -run TestSimulation ./internal/link -link.seeds '$(SEEDS)'
 
 bench: ## castnet beside raw NATS and other actor libraries; ONLY=regexp picks rows, REPEATS=n
-	@go run -C bench . -only '$(ONLY)' -repeats '$(REPEATS)'
+	@go run -C bench $(if $(PGO),-pgo '$(CURDIR)/$(PGO)') . -only '$(ONLY)' -repeats '$(REPEATS)'
+
+pgo: ## profile the benchmarks into $(PROFILE), which releases are compiled with
+	rm -rf bin/profiles && mkdir -p bin/profiles
+	go run -C bench -trimpath . -profiles '$(CURDIR)/bin/profiles' -repeats 2 -only '$(PROFILED)'
+	go tool pprof -proto -output $(PROFILE) bin/profiles/*.pprof
 
 faults: ## break processes, servers and connections under load, for hours; ONLY=regexp picks, RUNS=n of each
 	@FAULTS_RUNS='$(RUNS)' go test -C integration/faults -count 1 -timeout 24h -run '$(ONLY)'

@@ -120,6 +120,7 @@ func TestParse_refusesInvalidFlags(t *testing.T) {
 		{"-repeats many", `invalid value "many" for flag -repeats`},
 		{"-samples -1", "want at least 1 of each"},
 		{"-shrink 0", "want at least 1 of each"},
+		{"-profiles nosuchdir", `-profiles "nosuchdir": want a directory`},
 		{"call", `unexpected argument "call": rows are chosen by -only`},
 	} {
 		_, err := parse(strings.Fields(c.args), io.Discard)

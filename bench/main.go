@@ -20,7 +20,8 @@ func main() {
 	proc.Main(actors())
 	if name := os.Getenv(roleEnv); name != "" {
 		heapfloor.Start(os.Getenv) // of all peers, as in a proc
-		os.Exit(play(name, os.Stdin, os.Stdout))
+		life := func() int { return play(name, os.Stdin, os.Stdout) }
+		os.Exit(profiled(os.Getenv(profilesEnv), name, life))
 	}
 	os.Exit(command())
 }
@@ -38,19 +39,25 @@ func command() int {
 		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
 		return 2
 	}
-	if err := run(ctx, s, os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
-		return 1
+	if s.profiles != "" {
+		os.Setenv(profilesEnv, s.profiles) // children inherit it
 	}
-	return 0
+	return profiled(s.profiles, "caller", func() int {
+		if err := run(ctx, s, os.Stdout, os.Stderr); err != nil {
+			fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+			return 1
+		}
+		return 0
+	})
 }
 
 // settings says what to measure, and how often.
 type settings struct {
-	only    *regexp.Regexp
-	repeats int
-	samples int
-	shrink  int
+	only     *regexp.Regexp
+	repeats  int
+	samples  int
+	shrink   int
+	profiles string
 }
 
 // parse reads the command line. An invalid one gives an error; usage goes to help.
@@ -63,6 +70,7 @@ func parse(args []string, help io.Writer) (settings, error) {
 	flags.IntVar(&s.samples, "samples", 2000, "messages in one repeat of a latency row")
 	flags.IntVar(&s.shrink, "shrink", 1,
 		"divide the work of rows that -samples says nothing about by this, to try them out")
+	flags.StringVar(&s.profiles, "profiles", "", "leave CPU profiles of castnet's processes in this `directory`")
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
@@ -72,6 +80,11 @@ func parse(args []string, help io.Writer) (settings, error) {
 	if s.repeats < 1 || s.samples < 1 || s.shrink < 1 {
 		return s, fmt.Errorf("-repeats %d -samples %d -shrink %d: want at least 1 of each", s.repeats,
 			s.samples, s.shrink)
+	}
+	if s.profiles != "" {
+		if d, err := os.Stat(s.profiles); err != nil || !d.IsDir() {
+			return s, fmt.Errorf("-profiles %q: want a directory", s.profiles)
+		}
 	}
 	var err error
 	s.only, err = regexp.Compile(*only)
