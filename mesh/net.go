@@ -337,13 +337,30 @@ func (n *Net) Meshes(ctx context.Context) ([]MeshState, error) {
 	for _, h := range hosts.Infos() {
 		ids = append(ids, h.ID)
 	}
-	return n.MeshesOn(ctx, ids)
+	asked, errs := n.askStates(ctx, ids)
+	ignoreLeft(errs)
+	return n.assembleMeshes(ids, asked, errs)
 }
 
-// MeshesOn is Meshes of some hosts. A silent host is an error.
+// ignoreLeft clears the errors of hosts that have left since a search found them.
+func ignoreLeft(errs []error) {
+	for i, err := range errs {
+		if errors.Is(err, actor.ErrNoProc) {
+			errs[i] = nil
+		}
+	}
+}
+
+// MeshesOn is Meshes of some hosts. One that does not answer is an error.
 func (n *Net) MeshesOn(ctx context.Context, hosts []subjects.HostID) ([]MeshState, error) {
-	found := meshAssembly{net: n, byID: map[string]*assembledMesh{}}
 	asked, errs := n.askStates(ctx, hosts)
+	return n.assembleMeshes(hosts, asked, errs)
+}
+
+// assembleMeshes makes meshes of the states that hosts reported.
+func (n *Net) assembleMeshes(hosts []subjects.HostID, asked [][]agent.State,
+	errs []error) ([]MeshState, error) {
+	found := meshAssembly{net: n, byID: map[string]*assembledMesh{}}
 	for i, h := range hosts {
 		if errs[i] != nil {
 			return nil, fmt.Errorf("cannot list the procs of host %s: %w", h.Label(), errs[i])
