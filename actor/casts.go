@@ -120,6 +120,7 @@ type ReceivedCast struct {
 	Prev      uint64 // the packet that must come before: see link.Opened
 	ReplyAcks bool   // see Multicast
 	Deliver   func() error
+	Reject    func() error // see link.CastHead
 }
 
 // Receive takes a cast from the bus, on the data pump: see link.Links.ReceiveCast. open gets its
@@ -133,7 +134,7 @@ func (c *Casts) Receive(m bus.Msg, s subjects.Subject,
 			return link.CastHead{}, err
 		}
 		k, err := open(from.ActorByLocalName(e.Sender), n, e)
-		return link.CastHead{PrevSeq: k.Prev, ReplyAcks: k.ReplyAcks, Deliver: func() []byte {
+		deliver := func() []byte {
 			var err error
 			p.links.WithoutFlush(func() { err = k.Deliver() })
 			if err != nil {
@@ -141,7 +142,8 @@ func (c *Casts) Receive(m bus.Msg, s subjects.Subject,
 				return EncodeError(err)
 			}
 			return nil
-		}}, err
+		}
+		return link.CastHead{PrevSeq: k.Prev, ReplyAcks: k.ReplyAcks, Reject: k.Reject, Deliver: deliver}, err
 	})
 }
 

@@ -17,7 +17,8 @@
 //
 // counters is any Mesh, such as a slice of a mesh.ActorMesh. A slice that fixes some dimensions and
 // takes the others whole costs one publish, whatever the number of ranks. A few processes get one
-// message each. Otherwise the plan takes the cheapest mixture. A proc takes part through a router
+// message each. Otherwise the plan takes the cheapest mixture. So do the parts of a message of more
+// than 256 KiB, for the processes that keep pace. A proc takes part through a router
 // (Start). agent/proc and mesh.Connect start one on every proc; colocated procs share it.
 //
 // Built-in reducers need no declaration; their names contain their arguments, such as top(3).

@@ -162,7 +162,8 @@ func (r *Router) receive(m bus.Msg) {
 		case first < 0:
 			return k, nil
 		case r.isStale(&h, first):
-			return k, r.rejectStale(from, e, &h, first, end)
+			k.Reject = func() error { return r.rejectStale(from, e, &h, first, end) }
+			return k, nil
 		case genAt(h.Gens, first) != r.p.ID().Gen:
 			return k, nil
 		}

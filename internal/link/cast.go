@@ -42,7 +42,9 @@ func (k *Cast) prepareAlone(threshold, most int) error {
 	k.alone = &e
 	if n := e.BodyLen(); n > threshold && n+len(ext) <= most {
 		k.whole = encodeParts(k.Group.members[0].to, k.alone, threshold) // the names are the same
-		k.whole.shared = len(k.Group.members) > 1
+		if len(k.Group.members) > 1 {
+			k.whole.cast = &sharedCast{subject: k.Subject, group: k.Group, ext: k.GroupExt}
+		}
 	}
 	return nil
 }
@@ -134,12 +136,18 @@ func (snd *sender) planCast(g *Group, k *Cast) (joined int) {
 func (snd *sender) castPrev(p *Peer, size uint64) uint64 {
 	snd.leave(p) // from another group
 	o := &p.out
-	switch {
-	case snd.ignores(p), !o.idleQueue(), !o.hasCredit(size):
+	if snd.ignores(p) || !o.idleQueue() || !o.hasCredit(size) {
 		return NotIncluded
-	case o.openSeq == 0:
+	}
+	return o.castPrev()
+}
+
+// castPrev is the previous packet of an included member.
+func (o *outgoing) castPrev() uint64 {
+	if o.openSeq == 0 {
 		return 0
-	case len(o.sent) == 0:
+	}
+	if len(o.sent) == 0 {
 		return AllAcked
 	}
 	return o.lastSeq

@@ -27,6 +27,16 @@ func (snd *sender) tickOut(now Instant, p *Peer) (next Instant) {
 		o.deadline = 0
 		o.deadline = soonest(snd.expireSent(now, p), snd.expireWaiting(now, p))
 	}
+	for _, t := range o.transfers {
+		if t.cast == nil {
+			continue
+		}
+		if t.cast.until > now {
+			next = soonest(next, t.cast.until)
+		} else {
+			snd.scheduleSend(p)
+		}
+	}
 	return soonest(next, o.deadline)
 }
 

@@ -30,9 +30,9 @@
 //   - LINK-6 (reset): A reset ends a link at both ends: each message in flight has a fate, and the
 //     receiver is notified, repeatedly if it asks. The next message opens the link again; packets
 //     of the former opening are dropped.
-//   - LINK-7 (casts): A cast takes one number, and each member has its own repair and fates. A
-//     member that cannot take it gets a packet of its own, and delays no other. A cast to a Group
-//     keeps all promises here.
+//   - LINK-7 (casts): A cast, or each part of a large one, takes one number. Each member has its
+//     own repair and fates. A member that cannot take it gets packets of its own; of a large cast,
+//     it delays one part.
 //   - LINK-8 (deadlines): At its deadline a message leaves the queue, or its receiver is queried.
 //     An undelivered one is refused from then on. Without an answer within twice the retransmission
 //     timeout, its fate is Indeterminate. A Never message goes with its link.
@@ -62,9 +62,10 @@
 // a later request.
 //
 // A member of a cast with a queue, without credit, or with a too small limit gets a packet of its
-// own. A cast to a Group does no work for synced members. Their links catch up before any other
-// use, and before an acknowledgement can be late. Deferred casts stay within a synced member's
-// reserved credit.
+// own. A part of a large cast waits up to Config.MinRTO for such members, and no later part waits
+// for them. A cast to a Group does no work for synced members. Their links catch up before any
+// other use, and before an acknowledgement can be late. Deferred casts stay within a synced
+// member's reserved credit.
 //
 // Bounds cover queues, packets behind gaps, unfinished messages, refusals and tombstones. Answers
 // and dead letters may exceed the queue's bound, because their requests were bounded. An evicted

@@ -149,8 +149,8 @@ func (o *outgoing) dropSent(n int) {
 
 // release frees the memory of a packet.
 func (it *sentPacket) release() {
-	if it.frame.transfer != nil {
-		it.frame.transfer.inFlight--
+	if it.transfer != nil {
+		it.transfer.inFlight--
 	}
 	releaseBarriers(it.barriers)
 	it.barriers = nil
@@ -296,6 +296,7 @@ func (snd *sender) resetOutgoing(p *Peer, why Reason, text string) {
 		releaseBarriers(f.barriers)
 	}
 	for _, t := range o.transfers {
+		t.leaveCast()
 		snd.emitFate(p, &fateRun{mark: t.mark}, 1, fate)
 		releaseBarriers(t.barriers)
 		for i := range t.followers {
@@ -308,7 +309,7 @@ func (snd *sender) resetOutgoing(p *Peer, why Reason, text string) {
 	}
 	snd.removeQueued(p, o.queuedBytes)
 	*o = outgoing{
-		frameCount: o.frameCount, chunkIDs: o.chunkIDs, roomWanted: o.roomWanted,
+		frameCount: o.frameCount, roomWanted: o.roomWanted,
 		crowded: o.crowded, sentReturnable: o.sentReturnable,
 		resendEpoch: o.resendEpoch, resendFrom: o.resendFrom, counts: o.counts,
 	}

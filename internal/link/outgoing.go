@@ -14,6 +14,7 @@ type sender struct {
 	connEpoch uint64    // of the data connection: how many there were, with it
 
 	lastSeq       uint64 // the last number given to a packet
+	chunkIDs      uint64 // IDs of messages in parts, used so far
 	ready         []Publish
 	publishing    *frame          // of the packet last returned by Next
 	freeBufs      []frameBuf      // buffers of acknowledged packets
@@ -54,7 +55,6 @@ type outgoing struct {
 	deadline         Instant // the first one of queued and sent messages; 0: none
 	resendEpoch      uint64  // the connection epoch of packets to resend; 0: none
 	resendFrom       uint64  // they have this number at least
-	chunkIDs         uint64  // IDs of transfers used
 	// refusals were confirmed: the receiver may have dropped packets before it had room
 	confirmed      bool
 	roomWanted     bool // a sender waits for room
@@ -73,11 +73,12 @@ type sentPacket struct {
 	frame       *frame
 	sentAt      Instant // when it left last
 	sends       int
-	noResponder bool    // the bus reported no subscriber for the first copy
-	resendEpoch uint64  // the connection epoch for its next copy; 0: none
-	fateKnown   bool    // of a cast, whose frame is shared
-	replied     bool    // the receiver has answered it
-	queriedAt   Instant // the same
+	noResponder bool      // the bus reported no subscriber for the first copy
+	resendEpoch uint64    // the connection epoch for its next copy; 0: none
+	fateKnown   bool      // of a cast, whose frame is shared
+	replied     bool      // the receiver has answered it
+	queriedAt   Instant   // the same
+	transfer    *transfer // it is a part of that
 	barriers    []*Barrier
 }
 
@@ -131,7 +132,7 @@ func (snd *sender) track(now Instant, p *Peer, n uint64, f *frame) (prev uint64)
 	}
 	prev = o.lastSeq
 	o.sent = append(o.sent, sentPacket{seq: n, prev: prev, frame: f, sentAt: now, sends: 1,
-		barriers: f.barriers})
+		transfer: f.transfer, barriers: f.barriers})
 	f.barriers = nil
 	o.countSent(n, f)
 	o.deadline = soonest(o.deadline, f.until)

@@ -5,12 +5,13 @@ import "github.com/castnet-io/castnet/internal/wire"
 // parts is an encoded message on its way in parts. Room for the heads of a packet is in front of
 // each, so a part leaves from its place.
 type parts struct {
-	buf    []byte
-	room   int  // in front of each part
-	size   int  // of each part but the last
-	total  int  // size of the encoded message
-	body   int  // of that: the body
-	shared bool // by the members of a cast: each has its own heads, and sends copies
+	buf   []byte
+	room  int         // in front of each part
+	size  int         // of each part but the last
+	total int         // size of the encoded message
+	body  int         // of that: the body
+	id    uint64      // of the message
+	cast  *sharedCast // of several members, who share the parts: each sends copies; nil: of one
 }
 
 // encodeParts encodes a message into parts of a size. It copies the body once.
@@ -48,7 +49,7 @@ func (w *parts) bytes(at, n int) []byte {
 // packet is n bytes of the message behind the heads of a packet. It copies them if the room for
 // heads is not free.
 func (w *parts) packet(heads []byte, at, n int) []byte {
-	if w.shared || at%w.size != 0 {
+	if w.cast != nil || at%w.size != 0 {
 		return append(heads, w.bytes(at, n)...)
 	}
 	start := (at/w.size+1)*w.room + at - len(heads)

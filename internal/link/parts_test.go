@@ -17,7 +17,9 @@ func TestParts_areTheEncodedMessage_LINK9(t *testing.T) {
 			Bytes: rapid.Bool().Draw(t, "bytes"), Body: rapid.SliceOfN(rapid.Byte(), 1, 400).Draw(t, "body")}
 		to := &Target{Actor: strings.Repeat("a", rapid.IntRange(1, 40).Draw(t, "actor")), Port: "p"}
 		w := encodeParts(to, &e, rapid.IntRange(1, 150).Draw(t, "size"))
-		w.shared = rapid.Bool().Draw(t, "shared")
+		if rapid.Bool().Draw(t, "shared") {
+			w.cast = &sharedCast{}
+		}
 		want := e.Append(nil, false)
 		require.Equal(t, len(want), w.total)
 		require.Equal(t, e.BodyLen(), w.body)

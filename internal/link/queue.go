@@ -168,14 +168,18 @@ func (snd *sender) push(p *Peer, f *frame) {
 // startTransfer queues a message that leaves in parts.
 func (snd *sender) startTransfer(p *Peer, m *message) {
 	o := &p.out
-	o.chunkIDs++
 	if m.whole == nil {
 		m.whole = encodeParts(m.to, &m.envelope, snd.chunkSize())
 	}
+	if m.whole.id == 0 { // else another member of its cast has it
+		snd.chunkIDs++
+		m.whole.id = snd.chunkIDs
+	}
 	t := &transfer{
-		id: o.chunkIDs, to: m.to, sender: m.envelope.Sender, whole: m.whole,
+		to: m.to, sender: m.envelope.Sender, whole: m.whole,
 		afterFrame: o.frameCount, mark: m.mark, until: m.until, createdAt: m.sentAt, barriers: m.barriers,
 	}
+	t.share()
 	o.transfers = append(o.transfers, t)
 	snd.addQueued(p, t.whole.total)
 }
@@ -300,7 +304,7 @@ func (snd *sender) HasPending() bool {
 // sendNext makes one packet of a peer's queue ready; false when none may leave now.
 func (snd *sender) sendNext(now Instant, p *Peer) bool {
 	o := &p.out
-	if t := snd.nextTransfer(o); t != nil {
+	if t := snd.nextTransfer(now, o); t != nil {
 		return snd.sendPart(now, p, t)
 	}
 	for len(o.queue) > 0 {

@@ -114,7 +114,8 @@ func (l *Links) onRepair(p *Peer, from subjects.Sender, h wire.Head, rest []byte
 type CastHead struct {
 	PrevSeq   uint64              // the packet that must come before: a number, 0, AllAcked, or NotIncluded
 	ReplyAcks bool                // see Cast
-	Deliver   func() (why []byte) // called when it is the message's turn
+	Deliver   func() (why []byte) // called when it is the message's turn; not for a part
+	Reject    func() error        // not nil: the cast is for an earlier process; called at once
 }
 
 // ReceiveCast takes a published cast packet, on the data pump. open decodes the ext of the cast
@@ -141,12 +142,24 @@ func (l *Links) receiveCast(m bus.Msg, s subjects.Subject,
 	}
 	es := wire.NewEnvelopeReader(rest)
 	e := new(wire.Envelope)
-	if _, ok := es.Next(e); !ok || e.Kind != wire.Cast {
+	if _, ok := es.Next(e); !ok || e.Kind != wire.Cast && e.Kind != wire.Chunk {
 		return fmt.Errorf("want one envelope of a cast: %w", es.Err())
+	}
+	first := true
+	if e.Kind == wire.Chunk {
+		part, err := wire.DecodeChunk(e.Ext, len(e.Body))
+		if err != nil {
+			return err
+		}
+		first = part.Offset == 0
+		e.Ext = wire.AfterChunkHead(e.Ext)
 	}
 	e.Actor, e.Port = s.Actor, s.Port
 	o, err := open(h.Seq, e)
-	if err != nil || o.PrevSeq == NotIncluded {
+	if err == nil && o.Reject != nil && first {
+		err = o.Reject()
+	}
+	if err != nil || o.Reject != nil || o.PrevSeq == NotIncluded {
 		return err
 	}
 	p, err := l.onHead(from, s.Sender, wire.Head{})
@@ -155,6 +168,10 @@ func (l *Links) receiveCast(m bus.Msg, s subjects.Subject,
 	}
 	a := Arrival{Seq: h.Seq, PrevSeq: o.PrevSeq, ReplyAcks: o.ReplyAcks, Size: len(rest),
 		Packet: castDelivery(o.Deliver)}
+	if e.Kind == wire.Chunk {
+		a.ReplyAcks = false
+		a.Packet = &dataPacket{subject: s, data: rest, age: h.Age}
+	}
 	if o.PrevSeq == AllAcked {
 		a.PrevSeq = 0
 		a.AllAcked = true

@@ -97,8 +97,11 @@ func (w *world) cast(p *proc, to *castGroup, sender, size int, until Instant, an
 	}
 	k.Envelope = &wire.Envelope{Kind: wire.Cast, Sender: names[sender], Actor: names[to.actor], Port: "p",
 		Body: body(first, size)}
+	now := true
 	k.GroupExt = func(prevs []Run) ([]byte, error) {
-		w.counts.Unlooked += uint64(len(to.to) - len(p.core.castPlan))
+		if now { // else it is a part
+			w.counts.Unlooked += uint64(len(to.to) - len(p.core.castPlan))
+		}
 		if w.mutant != nil && w.mutant.prevs != nil {
 			w.mutant.prevs(to, prevs)
 		}
@@ -106,6 +109,7 @@ func (w *world) cast(p *proc, to *castGroup, sender, size int, until Instant, an
 	}
 	k.AloneExt = func() ([]byte, error) { return castHeader(answers, to.to, []Run{{len(to.to), 0}}), nil }
 	failed, err := p.core.Cast(w.now, k)
+	now = false
 	w.logf("%d casts #%d to %d members, %d bytes: %v %v", p.index, first, len(to.to), size, failed, err)
 	for i, err := range failed {
 		w.history.void(first + i)

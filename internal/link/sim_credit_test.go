@@ -252,6 +252,6 @@ func creditMutants() []mutant {
 		{name: "credit is granted before its turn", skip: 42_000, early: true},
 		{name: "no credit is granted", silent: true},
 		{name: "nobody notices a lost request", lost: true},
-		{name: "a lost request counts as granted", skip: 134_000, credit: func(c *waitCredit) { c.lost = false }},
+		{name: "a lost request counts as granted", skip: 91_000, credit: func(c *waitCredit) { c.lost = false }},
 	}
 }

@@ -35,9 +35,9 @@ func (w *world) auditDeadlines(p *proc, peer *Peer) {
 		frame("the frame", f.serial, f, 0)
 	}
 	for _, t := range o.transfers {
-		overdue("transfer", t.id, t.until, 0)
+		overdue("transfer", t.whole.id, t.until, 0)
 		for i := range t.followers {
-			overdue("what follows transfer", t.id, t.followers[i].until, 0)
+			overdue("what follows transfer", t.whole.id, t.followers[i].until, 0)
 		}
 	}
 }

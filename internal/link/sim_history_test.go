@@ -161,7 +161,7 @@ type counts struct {
 	Sent, Entered, Handled, Refused, Skipped, Unmade uint64 // messages
 	Delivered, Undeliverable, Indeterminate          uint64 // fates
 	// members without a check by the cast, and with answers that acknowledge it
-	Unlooked, Reached                                     uint64
+	Unlooked, Reached, Shared                             uint64
 	Published, Casts, Pieces, NotMeant, Fenced, Malformed uint64 // packets
 	Retransmitted, Beats, Duplicates, Gaps, Overrun       uint64
 	Broken, Forgotten, Woken, GivenUp                     uint64

@@ -102,6 +102,11 @@ func (w *world) onCast(p *proc, peer *Peer, a Arrival) error {
 	if _, ok := es.Next(&e); !ok {
 		return fmt.Errorf("cast: %w", es.Err())
 	}
+	part := e.Kind == wire.Chunk
+	if part {
+		w.counts.Shared++
+		e.Ext = wire.AfterChunkHead(e.Ext)
+	}
 	prev, err := castPrev(e.Ext, p.index)
 	if err != nil || prev == NotIncluded {
 		w.counts.NotMeant++
@@ -110,7 +115,7 @@ func (w *world) onCast(p *proc, peer *Peer, a Arrival) error {
 	if a.PrevSeq = prev; prev == AllAcked {
 		a.PrevSeq, a.AllAcked = 0, true
 	}
-	if a.ReplyAcks = e.Ext[0] != 0; a.ReplyAcks {
+	if a.ReplyAcks = e.Ext[0] != 0 && !part; a.ReplyAcks {
 		a.Packet.(*letter).cast = a.Seq
 	}
 	w.take(p, peer, a)

@@ -132,6 +132,7 @@ func TestSimulation_randomFaultsBreakNoPromise(t *testing.T) { // DEL-6
 		require.NotZero(t, times, "no run had the fault %q", faultNames[kind])
 	}
 	require.NotZero(t, n.Unlooked, "no member was synced")
+	require.NotZero(t, n.Shared, "no members shared a part")
 	require.NotZero(t, n.Forgotten, "no process was forgotten")
 	require.NotZero(t, n.Reached, "no answer stood for an acknowledgement")
 	for _, reason := range []Reason{Refused, Expired, NoProcess, Dead, LinkReset, LinksClosed} {
@@ -154,7 +155,7 @@ func (n *counts) report(t *testing.T) {
 		n.Woken, n.Barriers)
 	t.Logf("DEL-5 refusals: %d, all reported", n.Refused)
 	t.Logf("LINK-7 casts: %d, a fate for each member, %d of which were in step, and %d acknowledged by their "+
-		"answers", n.Casts, n.Unlooked, n.Reached)
+		"answers; %d parts for several", n.Casts, n.Unlooked, n.Reached, n.Shared)
 	t.Logf("%d packets, %d sent again, %d gaps, %d beats, %d pieces, %d links broken, %d peers forgotten",
 		n.Published, n.Retransmitted, n.Gaps, n.Beats, n.Pieces, n.Broken, n.Forgotten)
 	var faults []string

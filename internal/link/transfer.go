@@ -9,7 +9,6 @@ import (
 // transfer is a message larger than a packet. It leaves in parts. Later messages of its sender for
 // the same actor wait behind it, and all others overtake it (LINK-9).
 type transfer struct {
-	id         uint64
 	to         *Target
 	sender     string
 	whole      *parts
@@ -21,6 +20,8 @@ type transfer struct {
 	createdAt  Instant
 	followers  []message
 	barriers   []*Barrier
+
+	cast *sharedCast // with whose other members it leaves; nil: by itself
 }
 
 // message is a message in the queue, or behind a transfer.
@@ -54,14 +55,9 @@ func (snd *sender) partSize(o *outgoing, t *transfer) int {
 
 // nextTransfer returns the transfer whose next part leaves now. Transfers take turns with packets,
 // and with each other. A last part must not overtake earlier messages.
-func (snd *sender) nextTransfer(o *outgoing) *transfer {
-	if len(o.queue) > 0 && !o.partNext {
-		return nil
-	}
+func (snd *sender) nextTransfer(now Instant, o *outgoing) *transfer {
 	for i, t := range o.transfers {
-		last := t.sent+snd.partSize(o, t) == t.whole.total
-		if t.inFlight < snd.chunksInFlight() &&
-			!(last && len(o.queue) > 0 && o.queue[0].serial <= t.afterFrame) {
+		if snd.maySendPart(o, t) && !snd.awaitsMembers(now, t) {
 			copy(o.transfers[i:], o.transfers[i+1:])
 			o.transfers[len(o.transfers)-1] = t
 			return t
@@ -70,39 +66,60 @@ func (snd *sender) nextTransfer(o *outgoing) *transfer {
 	return nil
 }
 
-// sendPart prepares a part of a transfer. The last part takes the mark, and releases the messages
-// behind it.
+// maySendPart reports whether the next part of a transfer may leave, except for credit.
+func (snd *sender) maySendPart(o *outgoing, t *transfer) bool {
+	last := t.sent+snd.partSize(o, t) == t.whole.total
+	return (len(o.queue) == 0 || o.partNext && !(last && o.queue[0].serial <= t.afterFrame)) &&
+		t.inFlight < snd.chunksInFlight()
+}
+
+// chunk is the next part of a transfer.
+func (t *transfer) chunk(size int) wire.Envelope {
+	return wire.Envelope{
+		Kind: wire.Chunk, Actor: t.to.Actor, Port: t.to.Port, Sender: t.sender,
+		Ext:  wire.ChunkHead{ID: t.whole.id, Offset: t.sent, Total: t.whole.total}.Append(nil),
+		Body: t.whole.bytes(t.sent, size),
+	}
+}
+
+// takePart counts the next part of a transfer as sent, in a frame. The last part takes the mark.
+func (snd *sender) takePart(p *Peer, t *transfer, f *frame, size int) (last bool) {
+	f.transfer = t
+	t.sent += size
+	t.inFlight++
+	p.out.partNext = false
+	snd.removeQueued(p, size)
+	if t.sent < t.whole.total {
+		return false
+	}
+	f.fates = []fateRun{{count: 1, mark: t.mark, until: t.until}}
+	f.until = t.until
+	f.barriers = t.barriers
+	return true
+}
+
+// sendPart prepares a part of a transfer. The last part releases the messages behind it.
 func (snd *sender) sendPart(now Instant, p *Peer, t *transfer) bool {
 	o := &p.out
 	if t.until <= now {
 		snd.expireTransfer(p, t)
 		return true
 	}
-	size := snd.partSize(o, t)
-	last := t.sent+size == t.whole.total
-	f := newFrame(t.createdAt, t.to)
-	e := wire.Envelope{
-		Kind: wire.Chunk, Actor: t.to.Actor, Port: t.to.Port, Sender: t.sender,
-		Ext: wire.ChunkHead{ID: t.id, Offset: t.sent,
-			Total: t.whole.total}.Append(nil), Body: t.whole.bytes(t.sent, size),
+	if t.cast != nil && snd.isReady(t) && snd.sendShared(now, t) {
+		return true
 	}
+	size := snd.partSize(o, t)
+	f := newFrame(t.createdAt, t.to)
+	e := t.chunk(size)
 	f.buf = t.whole.packet(e.AppendPrefix(f.buf, false), t.sent, size)
 	f.count = 1
 	f.open = false
-	f.transfer = t
 	if !o.hasCredit(f.windowCost()) {
 		snd.requestAck(now, p)
 		return false
 	}
-	t.sent += size
-	t.inFlight++
-	o.partNext = false
-	snd.removeQueued(p, size)
-	if last {
-		f.fates = []fateRun{{count: 1, mark: t.mark, until: t.until}}
-		f.until = t.until
-		f.barriers = t.barriers
-	}
+	t.leaveCast()
+	last := snd.takePart(p, t, f, size)
 	snd.publish(now, p, f)
 	if last {
 		snd.finishTransfer(p, t)
@@ -113,6 +130,7 @@ func (snd *sender) sendPart(now Instant, p *Peer, t *transfer) bool {
 // finishTransfer ends a transfer and queues the messages behind it.
 func (snd *sender) finishTransfer(p *Peer, t *transfer) {
 	o := &p.out
+	t.leaveCast()
 	o.transfers = slices.DeleteFunc(o.transfers, func(of *transfer) bool { return of == t })
 	for i := range t.followers {
 		snd.removeQueued(p, t.followers[i].size())
@@ -137,7 +155,7 @@ func (snd *sender) abortTransfer(p *Peer, t *transfer) {
 	f := newFrame(t.createdAt, t.to)
 	e := wire.Envelope{
 		Kind: wire.Chunk, Actor: t.to.Actor, Port: t.to.Port, Sender: t.sender,
-		Ext: wire.ChunkHead{ID: t.id}.Append(nil),
+		Ext: wire.ChunkHead{ID: t.whole.id}.Append(nil),
 	}
 	f.buf = e.Append(f.buf, false)
 	f.count = 1

@@ -251,7 +251,7 @@ func (es *EnvelopeReader) Err() error { return es.r.err }
 
 // ChunkHead is the ext of a Chunk: the part's place in its envelope. A sender uses an ID once for
 // one receiver. Joined, the parts are the envelope in the form of Append, with its target. A Total
-// of 0 means that no more parts come.
+// of 0 means that no more parts come. In a published packet of a cast, the cast header follows.
 type ChunkHead struct {
 	ID            uint64
 	Offset, Total int
@@ -284,4 +284,13 @@ func DecodeChunk(ext []byte, size int) (ChunkHead, error) {
 		return ChunkHead{}, fmt.Errorf("packet: a chunk of %d bytes at %d of %d", size, offset, total)
 	}
 	return ChunkHead{id, int(offset), int(total)}, nil
+}
+
+// AfterChunkHead is the rest of the ext of a Chunk.
+func AfterChunkHead(ext []byte) []byte {
+	r := reader{data: ext}
+	for range 3 {
+		r.uvarint("chunk head")
+	}
+	return r.data
 }
