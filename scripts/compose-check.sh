@@ -119,6 +119,7 @@ npx --yes dclint@3.1.0 --max-warnings 0 "$compose"
 say "build"
 build=$(sed -n 's/^RUN \(.*go build .*\)$/\1/p' Dockerfile)
 [ -n "$build" ] || die "Dockerfile has no line RUN ... go build ..."
+build=${build//-pgo packaging\/castnet.pgo /} # it would compile the standard library again
 mkdir "$box/bin" "$box/ports"
 bash -c "${build//\/out\//"$box/bin/"}"
 go build -C tools -o "$box/bin/" github.com/nats-io/nats-server/v2
