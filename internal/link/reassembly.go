@@ -114,10 +114,11 @@ func (r *packetReader) assemble() (whole bool, why []byte) {
 	}
 	if err == nil {
 		es := wire.NewEnvelopeReader(join(parts)) // not under the lock: it may be 64 MiB
-		if _, ok := es.Next(e); !ok || e.Kind == wire.Chunk {
+		published := r.packet.subject.Kind == subjects.KindCast
+		if _, ok := es.Next(e); !ok || e.Kind == wire.Chunk || published && e.Kind != wire.Cast {
 			cause := es.Err()
 			if cause == nil {
-				cause = errors.New("want one message")
+				cause = errors.New("want one message, and a cast if it was published to several processes")
 			}
 			err = fmt.Errorf("cannot decode the message from its parts: %w", cause)
 		}

@@ -151,6 +151,9 @@ func (l *Links) receiveCast(m bus.Msg, s subjects.Subject,
 		if err != nil {
 			return err
 		}
+		if es.Offset() != len(rest) {
+			return fmt.Errorf("want one part of a cast: %d bytes follow it", len(rest)-es.Offset())
+		}
 		first = part.Offset == 0
 		e.Ext = wire.AfterChunkHead(e.Ext)
 	}
