@@ -43,7 +43,9 @@ type entry struct {
 	actors mesh.ActorList
 	asOf   time.Time // when it was asked for
 
-	refreshAt time.Time // after which a cast refreshes it; guarded by the directory
+	// guarded by the directory
+	refreshAt time.Time // after which a cast refreshes it
+	hasDeaths bool      // ranks of it may have died
 }
 
 // meshScan is one query of all meshes, shared by all lookups.
@@ -87,7 +89,7 @@ func newDirectory(n meshFinder, gone func(*entry) bool, spawn func(func(context.
 // find is the entry of a name, looked up after a time; the zero time accepts a cached one.
 func (d *directory) find(ctx context.Context, name string, after time.Time) (*entry, error) {
 	d.mu.Lock()
-	if e := d.entries[name]; e != nil && !e.asOf.Before(after) && !d.isGone(e) {
+	if e := d.entries[name]; e != nil && !e.asOf.Before(after) && !(e.hasDeaths && d.isGone(e)) {
 		if now := time.Now(); now.After(e.refreshAt) && d.lookups[name] == nil {
 			e.refreshAt = now.Add(minAge)
 			d.startLookupLocked(name, false)
@@ -275,6 +277,7 @@ func (d *directory) storeLocked(name string, e *entry) {
 		delete(d.entries, oldest)
 	}
 	e.refreshAt = e.asOf.Add(entryMaxAge)
+	e.hasDeaths = d.isGone(e) // later deaths follow
 	d.entries[name] = e
 }
 
@@ -284,8 +287,11 @@ func (d *directory) markStale(id subjects.MeshID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, e := range d.entries {
-		if soon := e.asOf.Add(minAge); e.procs.ID() == id && soon.Before(e.refreshAt) &&
-			e.refreshAt.Sub(e.asOf) == entryMaxAge {
+		if e.procs.ID() != id {
+			continue
+		}
+		e.hasDeaths = true
+		if soon := e.asOf.Add(minAge); soon.Before(e.refreshAt) && e.refreshAt.Sub(e.asOf) == entryMaxAge {
 			e.refreshAt = soon
 		}
 	}

@@ -178,3 +178,28 @@ func TestClients_thatLeaveAreForgottenAfterAMinute(t *testing.T) {
 		require.Less(t, after.heap-before.heap, int64(1<<20))
 	})
 }
+
+func TestDirectory_meshWithRestartedRanksIsCachedAgain_GW5(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		m := newMachine(t)
+		procs, err := m.hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
+			Name: "demo", PerHost: shape.Of("gpu", 1), RestartPolicy: mesh.RestartPolicy{Restart: mesh.Transient},
+		})
+		require.NoError(t, err)
+		cached := func() (e *entry) {
+			for range 2 {
+				e, err = m.gateway.directory.find(t.Context(), "demo", time.Time{})
+				require.NoError(t, err)
+			}
+			return e
+		}
+		require.Same(t, cached(), cached())
+		require.NoError(t, procs.Restart(t.Context(), mesh.RollingRestart{}))
+		time.Sleep(2 * entryMaxAge)
+		require.Same(t, cached(), cached())
+		require.NoError(t, procs.Stop(t.Context()))
+		time.Sleep(minAge)
+		_, err = m.gateway.directory.find(t.Context(), "demo", time.Time{})
+		require.Error(t, err)
+	})
+}

@@ -394,7 +394,8 @@ func (g *Gateway) isGone(e *entry) bool {
 		return true
 	}
 	for rank := range t.Placement.Extent.NumRanks() { // mostly, the first one lives
-		if _, dead := g.proc.Members().Down(t.Placement.Proc(rank)); !dead {
+		newest := g.proc.Members().LatestGeneration(t.Placement.Proc(rank))
+		if _, dead := g.proc.Members().Down(newest); !dead {
 			return false
 		}
 	}

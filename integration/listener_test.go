@@ -198,8 +198,8 @@ func commandsWork(s shell) {
 	world := filepath.Join(s.TempDir(), "world.yaml")
 	require.NoError(s, os.WriteFile(world,
 		[]byte("name: train\nshape: x=2\nper-host: 1\ncommand: builtin\n"), 0o600))
-	s.run(client, "plan", "-f", world)
-	s.run(client, "apply", "-f", world)
+	s.run(client, "plan", "-f", world, "--timeout", testkit.Patience.String())
+	s.run(client, "apply", "-f", world, "--timeout", testkit.Patience.String())
 	require.Contains(s, s.run(client, "worlds"), "train")
 	s.run(client, "delete", "train")
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -44,12 +43,11 @@ func TestCast_ignoresForgedEvents(t *testing.T) {
 		}
 		invented++
 	}
-	for began, round := time.Now(), 1; round <= 50; round++ {
+	for round := 1; round <= 50; round++ {
 		tell()
 		values, err := cast.Gather(t.Context(), counters, add, 1)
 		require.NoError(t, err)
 		require.Equal(t, int64(round), values.Values()[3])
-		require.Less(t, time.Since(began), testkit.Patience)
 	}
 	states, err := procs.States(t.Context())
 	require.NoError(t, err)

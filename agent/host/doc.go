@@ -39,8 +39,8 @@
 //     connection; the last one, a goodbye, follows the end of every proc. Requests of plain
 //     clients and discovery use it too, so no data delays them.
 //   - HOST-16 (drain): A draining host first asks owners to move their ranks (agent.Evacuate), then
-//     stops the rest. A dead owner causes no wait. An owner without progress delays the drain by
-//     one move timeout.
+//     stops the rest. A dead owner delays it until its end is known. An owner without progress
+//     delays it by one move timeout.
 //   - HOST-18 (reading on): A Logs request with Follow gets the whole lines after its positions,
 //     each once, also of earlier generations. It waits for them, and leaves nothing behind: between
 //     requests a host knows no reader. An ending host answers waiting requests last.

@@ -13,13 +13,8 @@ import (
 	"github.com/castnet-io/castnet/subjects"
 )
 
-const (
-	// ownerPingTimeout bounds the check that the owner of a mesh is alive before its ranks move.
-	ownerPingTimeout = 2 * time.Second
-	// moveTimeout bounds the move of one rank with its actors, from its end here to ready
-	// elsewhere.
-	moveTimeout = time.Minute
-)
+// moveTimeout bounds the move of one rank with its actors, from its end here to ready elsewhere.
+const moveTimeout = time.Minute
 
 // drain has owners move the procs of one mesh, or of all, as far as their policies permit. It stops
 // the others, and replies once none is left. The host stays.
@@ -153,17 +148,12 @@ func countAlive(shares []*meshProcs) (n int) {
 	return n
 }
 
-// requestEvacuation asks one owner, if alive.
+// requestEvacuation asks one owner. A slow one has as long as it needs; a dead one is reported.
 func requestEvacuation(ctx context.Context, owner actor.Ref[agent.Agent],
 	v agent.EvacuateRequest) (agent.EvacuateResponse, error) {
-	soon, cancel := context.WithTimeout(ctx, ownerPingTimeout)
-	defer cancel()
-	_, err := agent.Ping.Call(soon, owner, actor.None{})
+	answer, err := agent.Evacuate.Call(ctx, owner, v)
 	if errors.Is(err, actor.ErrLinkBroken) { // it was to the hostd before this one
-		_, err = agent.Ping.Call(soon, owner, actor.None{})
+		answer, err = agent.Evacuate.Call(ctx, owner, v)
 	}
-	if err != nil {
-		return agent.EvacuateResponse{}, err
-	}
-	return agent.Evacuate.Call(ctx, owner, v)
+	return answer, err
 }

@@ -25,6 +25,7 @@ type idler struct {
 	moves int
 	mesh  agent.Mesh
 	every time.Duration
+	busy  time.Duration // of a ping
 }
 
 var idlerType = actor.NewType[agent.Agent, actor.None]("idler")
@@ -53,17 +54,24 @@ func (i *idler) def() actor.Def {
 			}))...)
 }
 
-func (i *idler) Ping(*actor.Context, actor.None) (actor.None, error) { return actor.None{}, nil }
+func (i *idler) Ping(*actor.Context, actor.None) (actor.None, error) {
+	time.Sleep(i.busy)
+	return actor.None{}, nil
+}
 
-func TestDrain_hungOwnerDelaysItOnce_HOST16(t *testing.T) {
+func TestDrain_slowOwnerMovesItsRanksAndHungOneDelaysItOnce_HOST16(t *testing.T) {
 	t.Parallel()
 	const ranks, grace, patience = 8, 5 * time.Second, 65 * time.Second
-	for name, moves := range map[string]int{"from the beginning": 0, "later": 3} {
+	for name, owns := range map[string]idler{
+		"hung from the beginning": {},
+		"hung later":              {moves: 3, every: time.Minute},
+		"slow to answer":          {moves: ranks, every: time.Second, busy: 30 * time.Second},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := bustest.Server(t)
 				at := hostInBubble(t, srv).ID()
-				i := &idler{moves: moves, every: time.Minute}
+				i := &owns
 				client := owner(t, srv, i)
 				i.mesh = agent.Mesh{
 					ID: testproc.MeshID(t, "mesh"), Extent: shape.Of("host", 1).With("gpu", ranks),
@@ -75,11 +83,15 @@ func TestDrain_hungOwnerDelaysItOnce_HOST16(t *testing.T) {
 				require.NoError(t, err)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
+				pings := actor.RefOf[agent.Agent](i.mesh.Owner).Via(client)
+				require.NoError(t, agent.Ping.Send(ctx, pings, actor.None{}))
 				began := time.Now()
 				done, err := agent.Drain.Call(ctx, ref, agent.DrainRequest{Reason: "new disks", Grace: grace})
 				require.NoError(t, err)
-				require.Equal(t, agent.StopSummary{Requested: ranks - moves, Ended: ranks - moves, Moved: moves}, done)
-				require.Less(t, time.Since(began), time.Duration(moves)*i.every+2*patience, "not eight times as long")
+				left := ranks - i.moves
+				require.Equal(t, agent.StopSummary{Requested: left, Ended: left, Moved: i.moves}, done)
+				require.Less(t, time.Since(began), i.busy+time.Duration(i.moves)*i.every+2*patience,
+					"not eight times as long")
 			})
 		})
 	}

@@ -106,7 +106,7 @@ func TestApply_refusesTheNameOfAMesh(t *testing.T) {
 	require.NoError(t, os.WriteFile(file,
 		[]byte("name: train\nshape: x=1\nper-host: 1\ncommand: builtin\n"), 0o600))
 	for _, verb := range []string{"plan", "apply"} {
-		r := c.client(t, verb, "-f", file)
+		r := c.client(t, verb, "-f", file, "--timeout", testkit.Patience.String())
 		require.Equal(t, cli.ExitFailure, r.code, verb)
 		require.Contains(t, r.err, "name train is taken by mesh "+up.Mesh)
 	}
