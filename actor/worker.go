@@ -37,8 +37,10 @@ const (
 	// stallCheckInterval is the interval of the check for actors behind a slow handler. They wait
 	// twice as long at most.
 	stallCheckInterval = 100 * time.Microsecond
-	// workerIdleTimeout is the least idle time of a kept worker; the most is twice that.
-	workerIdleTimeout = 10 * time.Millisecond
+	// workerIdleTimeout is the least idle time of a kept worker; the most is twice that. A process
+	// gets mail less often the busier its machine is. If workers then ended between two messages,
+	// each message would also cost a goroutine and the growth of its stack (0108).
+	workerIdleTimeout = time.Second
 	// maxQueueCap is the capacity kept of an empty queue.
 	maxQueueCap = 4096
 )

@@ -249,7 +249,7 @@ func TestWorker_hasNoGoroutineOrPollingWhenIdle(t *testing.T) {
 			}
 			require.NoError(t, do.Send(t.Context(), ring[0], answerAfter(time.Millisecond, 0)))
 			require.Contains(t, stacks(), workerFrame, "else this test sees nothing")
-			time.Sleep(time.Second)
+			time.Sleep(3 * time.Second)
 			synctest.Wait()
 			require.NotContains(t, stacks(), workerFrame)
 			require.False(t, p.Looking())
