@@ -139,7 +139,7 @@ func TestCasts_handlersThatDoNotWaitShareFewGoroutines(t *testing.T) {
 	const n = 512
 	synctest.Test(t, func(t *testing.T) {
 		rs := newRanks(t, n, func(_ *actor.Context, rank, _ int) (int, error) { return rank, nil })
-		time.Sleep(time.Second) // the workers that ran constructors have ended
+		time.Sleep(3 * time.Second) // the workers that ran constructors have ended
 		synctest.Wait()
 		require.NotContains(t, stacks(), workerFrame)
 		rs.cast(t, "visit", 0, func(int, actor.Answer) {}, all(n)...)
