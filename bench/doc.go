@@ -178,7 +178,8 @@
 //   - local-ask-64: asks per second from 64 goroutines to one actor, of 200,000.
 //   - spawn-time, spawn-bytes: ns until an actor has started, and bytes of heap and stack while it
 //     is idle, for each of 100,000.
-//   - rss-per-million-actors: MiB of resident memory that 1,000,000 idle actors add.
+//   - rss-per-million-actors: MiB of resident memory that 1,000,000 idle actors add. goakt takes no
+//     part, because it does not start them within a repeat.
 //   - savina-pingpong, savina-counting, savina-forkjoin-throughput, savina-forkjoin-create,
 //     savina-threadring, savina-chameneos, savina-big: ms for all of it.
 //   - the first eight with -floor at their end: the same against mutexq, which is a mutex, two

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/castnet-io/castnet/bench/local"
 )
 
@@ -36,6 +38,7 @@ func peersFor(w local.Workload) []peer {
 	switch w.Name {
 	case "rss-per-million-actors": // by default hollywood would take 28 GB
 		all[0].args, all[0].variant = []string{"-inbox", "16"}, "inbox16"
+		all = slices.DeleteFunc(all, func(p peer) bool { return p.name == "goakt" }) // it needs more than local.Patience
 	case "spawn-time", "spawn-bytes", "savina-forkjoin-create":
 		small := all[0]
 		small.args, small.variant = []string{"-inbox", "16"}, "inbox16"
