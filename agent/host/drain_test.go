@@ -97,6 +97,31 @@ func TestDrain_slowOwnerMovesItsRanksAndHungOneDelaysItOnce_HOST16(t *testing.T)
 	}
 }
 
+func TestDrain_deadOwnerDelaysItUntilItsEndIsKnown_HOST16(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		srv := bustest.Server(t)
+		at := hostInBubble(t, srv).ID()
+		client := owner(t, srv, &idler{})
+		dead := owner(t, srv, &idler{})
+		made := agent.Mesh{
+			ID: testproc.MeshID(t, "mesh"), Extent: shape.Of("host", 1), Hosts: []subjects.HostID{at}, PerHost: 1,
+			PerProcess: 1, Owner: dead.ID().Actor("owner"),
+		}
+		host := agent.Of(at.Proc())
+		_, err := agent.Create.Call(t.Context(), host.Via(dead), agent.CreateRequest{Procs: &made, Wait: true})
+		require.NoError(t, err)
+		require.NoError(t, dead.Bus().Close(t.Context()))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		done, err := agent.Drain.Call(ctx, host.Via(client), agent.DrainRequest{Reason: "new disks"})
+		require.NoError(t, err)
+		require.Equal(t, agent.StopSummary{Requested: 1, Ended: 1}, done)
+		require.Less(t, time.Since(began), 10*time.Second, "virtual time, far below that of a hung owner")
+	})
+}
+
 // hostInBubble is a host with procs in its own process. It uses nothing from outside a bubble.
 func hostInBubble(t *testing.T, srv *embed.Server) *host.Host {
 	t.Helper()
