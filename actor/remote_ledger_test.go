@@ -3,8 +3,6 @@ package actor_test
 import (
 	"context"
 	"fmt"
-	"net/url"
-	"strconv"
 	"sync"
 	"testing"
 
@@ -181,29 +179,20 @@ func newHost(t testing.TB, label string) subjects.HostID {
 	return id
 }
 
-// listen starts a server on a loopback port; 0 is any.
-func listen(t testing.TB, port int) *embed.Server {
+// listen starts a server behind an address.
+func listen(t testing.TB, at *bustest.Address) *embed.Server {
 	t.Helper()
-	srv, err := embed.Start(testkit.Soon(t), embed.Options{Port: port})
+	srv, err := embed.Start(testkit.Soon(t), embed.Options{})
 	require.NoError(t, err)
 	t.Cleanup(srv.Shutdown)
+	at.Serve(srv)
 	return srv
 }
 
-// dial connects to a server over a socket.
-func dial(t testing.TB, srv *embed.Server) *bus.Bus {
+// dial connects to an address over a socket.
+func dial(t testing.TB, at *bustest.Address) *bus.Bus {
 	t.Helper()
-	return bustest.Open(t, nil, func(o *bus.Options) { o.Server, o.URL = nil, srv.URL() })
-}
-
-// portOf is the port for a restart of a server.
-func portOf(t testing.TB, srv *embed.Server) int {
-	t.Helper()
-	u, err := url.Parse(srv.URL())
-	require.NoError(t, err)
-	port, err := strconv.Atoi(u.Port())
-	require.NoError(t, err)
-	return port
+	return bustest.Open(t, nil, func(o *bus.Options) { o.Server, o.URL = nil, at.URL() })
 }
 
 // queued counts the waiting messages of an actor.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/internal/link"
 	"github.com/castnet-io/castnet/internal/testkit"
 )
@@ -25,21 +26,21 @@ func reconnects(t *testing.T, again func(), ps ...*actor.Proc) {
 
 func TestLink_serverRestartLosesNoMessage_DEL3(t *testing.T) {
 	t.Parallel()
-	srv := listen(t, 0)
-	port := portOf(t, srv)
-	a := startOn(t, dial(t, srv), newHost(t, "left").Proc(), link.Config{}, ledgers())
-	b := startOn(t, dial(t, srv), newHost(t, "right").Proc(), link.Config{}, ledgers())
+	at := bustest.NewAddress(t)
+	srv := listen(t, at)
+	a := startOn(t, dial(t, at), newHost(t, "left").Proc(), link.Config{}, ledgers())
+	b := startOn(t, dial(t, at), newHost(t, "right").Proc(), link.Config{}, ledgers())
 	there, heard := newLedger(t, b, a, actor.Mailbox(actor.Unbounded))
 	here, read := newLedger(t, a, b, actor.Mailbox(actor.Unbounded))
 	ctx, cancel := context.WithTimeout(t.Context(), 3*testkit.Patience)
 	defer cancel()
-	var stop atomic.Bool
+	var isOver atomic.Bool
 	var wg sync.WaitGroup
 	sent := map[string]*atomic.Int64{"there": {}, "here": {}, "asked": {}}
 	posts := func(to actor.Ref[*Ledger], by string,
 		verb func(context.Context, actor.Ref[*Ledger], entry) error) {
 		wg.Go(func() {
-			for i := 0; !stop.Load(); i++ {
+			for i := 0; !isOver.Load(); i++ {
 				if err := verb(ctx, to, entry{By: by, N: i, Pad: make([]byte, 1_000)}); err != nil {
 					t.Errorf("%s: message %d: %v", by, i, err)
 					return
@@ -64,10 +65,10 @@ func TestLink_serverRestartLosesNoMessage_DEL3(t *testing.T) {
 	for restarts := 0; restarts < 2 || restarts < 10 && resent() == 0; restarts++ {
 		before := heard.count()
 		testkit.Until(t, "messages flow", func() bool { return heard.count() > before+300 || t.Failed() })
-		srv.Shutdown()
-		reconnects(t, func() { srv = listen(t, port) }, a, b)
+		at.Stop(srv)
+		reconnects(t, func() { srv = listen(t, at) }, a, b)
 	}
-	stop.Store(true)
+	isOver.Store(true)
 	wg.Wait()
 	require.NoError(t, a.Flush(ctx))
 	require.NoError(t, b.Flush(ctx))
@@ -89,13 +90,13 @@ func TestLink_serverRestartLosesNoMessage_DEL3(t *testing.T) {
 
 func TestSend_withoutAServerArrivesAfterReconnect_DEL1(t *testing.T) {
 	t.Parallel()
-	srv := listen(t, 0)
-	port := portOf(t, srv)
-	a := startOn(t, dial(t, srv), newHost(t, "left").Proc(), link.Config{}, ledgers())
-	b := startOn(t, dial(t, srv), newHost(t, "right").Proc(), link.Config{}, ledgers())
+	at := bustest.NewAddress(t)
+	srv := listen(t, at)
+	a := startOn(t, dial(t, at), newHost(t, "left").Proc(), link.Config{}, ledgers())
+	b := startOn(t, dial(t, at), newHost(t, "right").Proc(), link.Config{}, ledgers())
 	ref, book := newLedger(t, b, a)
 	require.NoError(t, second(enter.Call(testkit.Soon(t), ref, entry{By: "me"})))
-	srv.Shutdown()
+	at.Stop(srv)
 	asked := make(chan error, 1)
 	reconnects(t, func() {
 		for i := 1; i <= 100; i++ {
@@ -103,7 +104,7 @@ func TestSend_withoutAServerArrivesAfterReconnect_DEL1(t *testing.T) {
 		}
 		go func() { asked <- second(enter.Call(testkit.Soon(t), ref, entry{By: "other"})) }()
 		require.Equal(t, 1, book.count())
-		listen(t, port)
+		listen(t, at)
 	}, a, b)
 	require.NoError(t, testkit.Next(t, asked))
 	require.NoError(t, a.Flush(testkit.Soon(t)))

@@ -224,7 +224,7 @@ func (c *discovery) recordAnswer(id subjects.HostID, now time.Time) (isNew bool,
 }
 
 // recordList records the list of hosts, or that there is none. It returns the time to wait for the
-// next answer; isSet is false if there is neither a list nor an answer.
+// next answer. Without an answer isSet is false: a listed host may be slow.
 func (c *discovery) recordList(ids []subjects.HostID, now time.Time) (wait time.Duration, isSet bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -237,7 +237,7 @@ func (c *discovery) recordList(ids []subjects.HostID, now time.Time) (wait time.
 			c.missing[id] = true
 		}
 	}
-	return c.remainingWait() - now.Sub(c.lastAnswer), len(ids)+len(c.answered) > 0
+	return c.remainingWait() - now.Sub(c.lastAnswer), len(c.answered) > 0
 }
 
 // remainingWait returns the wait after the last answer. The caller holds the lock.

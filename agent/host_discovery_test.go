@@ -129,6 +129,31 @@ func TestDiscoverListedHosts_endsSoonAfterKnownHostsAnswered(t *testing.T) {
 	})
 }
 
+// The list of a gateway shows that there is a host: no reason to give up on it sooner.
+func TestDiscoverListedHosts_awaitsTheOnlyHostThoughItIsSlow(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		srv := bustest.Server(t)
+		id, hb := testproc.HostID(t, "slow"), bustest.Open(t, srv)
+		_, err := bustest.Open(t, srv).Control().Subscribe("castnet.v1.default.hr.any.info.*.*", func(m bus.Msg) {
+			data, err := json.Marshal(agent.HostInfo{ID: id, Label: id.Label()})
+			require.NoError(t, err)
+			time.Sleep(3 * time.Second)
+			require.NoError(t, hb.Control().PublishMsg(bus.Msg{Subject: m.Reply, Data: data}))
+		})
+		require.NoError(t, err)
+		_, err = hb.Control().Subscribe("castnet.v1.default.hb.hosts.*.*", func(m bus.Msg) {
+			data, err := wire.Marshal(agent.HostList{Complete: true, Hosts: []agent.KnownHost{{ID: id}}})
+			require.NoError(t, err)
+			require.NoError(t, hb.Control().PublishMsg(bus.Msg{Subject: m.Reply, Data: data}))
+		})
+		require.NoError(t, err)
+		require.NoError(t, hb.Control().Flush(t.Context()))
+		found, err := agent.DiscoverListedHosts(t.Context(), bustest.Open(t, srv), subjects.Space{}, time.Millisecond)
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+	})
+}
+
 func TestListKnownHosts_retriesUntilAGatewayAnswers(t *testing.T) {
 	srv := bustest.Server(t)
 	b := bustest.Open(t, srv)

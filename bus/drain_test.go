@@ -82,7 +82,7 @@ func TestDrain_withoutAServerDeliversWhatArrived(t *testing.T) {
 	a, from := open(t, bus.Options{URL: address.URL(), OnState: onState}), open(t, bus.Options{URL: srv.URL()})
 	sub, release, heard := held(t, a, from, n)
 	require.NoError(t, a.Data().Flush(testkit.Soon(t)), "it has them")
-	srv.Shutdown()
+	address.Stop(srv)
 	awaitState(t, states, bus.DataConn, bus.Disconnected)
 	over := make(chan error, 1)
 	go func() { over <- sub.Drain(context.Background()) }()

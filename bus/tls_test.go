@@ -142,7 +142,7 @@ func TestFingerprint_impostorIsRefusedOnReconnect_BUS4(t *testing.T) {
 	first := listenAt(t, at, embed.Options{TLS: mine.settings(t, soon, mine)})
 	onState, heard := states()
 	b := open(t, bus.Options{URL: at.URL(), Fingerprint: bus.FingerprintOf(mine.cert), OnState: onState})
-	first.Shutdown()
+	at.Stop(first)
 	awaitState(t, heard, bus.DataConn, bus.Disconnected)
 	impostor := listenAt(t, at, embed.Options{TLS: other.settings(t, soon, other)})
 	require.Never(t, func() bool { return impostor.NumClients() > 0 && b.Data().Flush(t.Context()) == nil },

@@ -61,7 +61,7 @@ func TestWatch_reportsEveryStateChange(t *testing.T) {
 	b.Watch(watched.take)
 	require.NoError(t, b.Data().Publish("shut.door", nil))
 	awaitState(t, states, bus.DataConn, bus.Denied)
-	srv.Shutdown()
+	address.Stop(srv)
 	onBoth(t, states, bus.Disconnected)
 	listenAt(t, address, embed.Options{ConfigFile: config(t, restricted)})
 	onBoth(t, states, bus.Reconnected)

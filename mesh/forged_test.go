@@ -9,8 +9,10 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/subjects"
 )
 
@@ -62,4 +64,20 @@ func TestCast_ignoresForgedEvents(t *testing.T) {
 	var partial *cast.CoverageError
 	require.ErrorAs(t, err, &partial)
 	require.Equal(t, "host=0,gpu=2", partial.Coverage.FailedRegion())
+}
+
+// The agent of a host answers the search, if the host is one. The error does not claim that no host
+// answers.
+func TestAllHosts_namesTheHostThatHasNoAgent(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	stranger := c.Open(t).Control()
+	_, err := stranger.Subscribe(subjects.Space{}.HostReads(subjects.Any, ""), func(m bus.Msg) {
+		_ = stranger.Publish(m.Reply, []byte(`{"id":"fake-0000000000001","label":"fake","mode":"open"}`))
+	})
+	require.NoError(t, err)
+	_, err = c.Net.AllHosts(t.Context())
+	var closed *mesh.UnschedulableError
+	require.ErrorAs(t, err, &closed)
+	require.ErrorContains(t, err, "fake is unconfirmed (")
 }

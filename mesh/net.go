@@ -253,6 +253,9 @@ func (n *Net) AllHosts(ctx context.Context) (HostMesh, error) {
 	h, err := n.findHosts(ctx)
 	if err == nil && len(h.hosts) == 0 {
 		err = noHostsError(n)
+		if len(h.unconfirmed) > 0 {
+			err = &UnschedulableError{Hosts: h.unconfirmed}
+		}
 	}
 	if err != nil {
 		return HostMesh{}, err

@@ -53,6 +53,12 @@ func (a *Address) Leave() {
 	a.Cut()
 }
 
+// Stop ends the server of the address. A process that takes its port gets no connections.
+func (a *Address) Stop(srv *embed.Server) {
+	a.Leave()
+	srv.Shutdown()
+}
+
 // accept forwards connections until the listener closes.
 func (a *Address) accept() {
 	for {

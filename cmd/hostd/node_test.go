@@ -266,7 +266,7 @@ func TestHostd_permanentlyLostBusIsAnError_HOSTD5(t *testing.T) {
 	srv := serve("old")
 	s := newSite(t, "NATS_TOKEN=old")
 	d := s.start(t, "--nats", address.URL())
-	srv.Shutdown()
+	address.Stop(srv)
 	serve("new") // does not know hostd any more
 	require.Equal(t, 6, d.Exit(t))
 	require.Contains(t, d.Err.String(), "hostd: the bus is lost for good")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/bus"
+	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/shape"
@@ -132,15 +132,16 @@ func TestHostd_worldsSurviveControllersAndTheServer_WORLD2(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "NATS_TOKEN=t")
 	store := t.TempDir()
-	serve := func(port int) *embed.Server {
-		srv, err := embed.Start(testkit.Soon(t),
-			embed.Options{Token: "t", JetStream: true, StoreDir: store, Port: port})
+	address := bustest.NewAddress(t)
+	serve := func() *embed.Server {
+		srv, err := embed.Start(testkit.Soon(t), embed.Options{Token: "t", JetStream: true, StoreDir: store})
 		require.NoError(t, err)
+		address.Serve(srv)
 		return srv
 	}
-	srv := serve(0)
+	srv := serve()
 	defer func() { srv.Shutdown() }()
-	at := srv.URL()
+	at := address.URL()
 	systems := map[string]*daemon{}
 	for _, label := range []string{"s1", "s2"} {
 		systems[label] = s.start(t, "--nats", at, "--system", "--label", label)
@@ -170,23 +171,13 @@ func TestHostd_worldsSurviveControllersAndTheServer_WORLD2(t *testing.T) {
 	t.Logf("followed within %s", time.Since(killed))
 	require.Equal(t, pids, pidsOf(t, p, w))
 
-	port := portOf(t, at)
-	srv.Shutdown()
-	srv = serve(port)
+	address.Stop(srv)
+	srv = serve()
 	require.Eventually(t, func() bool {
 		_, now := awaitWorld(t, p, "w", system.StatusLive)
 		return now.Epoch >= first.Epoch
 	}, testkit.Patience, 20*time.Millisecond)
 	require.Equal(t, pids, pidsOf(t, p, w))
-}
-
-func portOf(t *testing.T, raw string) int {
-	t.Helper()
-	u, err := url.Parse(raw)
-	require.NoError(t, err)
-	n, err := strconv.Atoi(u.Port())
-	require.NoError(t, err)
-	return n
 }
 
 // The ranks of a killed host run on the next host with its rank, as other procs.

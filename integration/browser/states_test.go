@@ -47,7 +47,7 @@ func TestPage_saysThatTheBusIsLost_BRW3(t *testing.T) {
 	w.resize(1280, 900, "dark")
 	w.open(r.url + "&/mesh/" + r.mesh)
 	w.awaitText(".legend", "running\n16")
-	r.bus.Shutdown()
+	r.address.Stop(r.bus)
 	w.awaitText("#banner", "Cannot ask the castnet")
 	w.awaitText("#live", "ago")
 	w.awaitText(".legend", "running\n16") // the last picture stays

@@ -2,7 +2,6 @@ package link_test
 
 import (
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -188,39 +187,31 @@ func TestPublish_deniedPublishResetsTheLinkAndNamesTheSubject(t *testing.T) {
 	require.Empty(t, c.letters())
 }
 
-// listen starts a server on a loopback port.
-func listen(t testing.TB, o embed.Options) *embed.Server {
+// listen starts a server behind an address.
+func listen(t testing.TB, at *bustest.Address, o embed.Options) *embed.Server {
 	t.Helper()
 	srv, err := embed.Start(testkit.Soon(t), o)
 	require.NoError(t, err)
 	t.Cleanup(srv.Shutdown)
+	at.Serve(srv)
 	return srv
 }
 
-// portOf is the port for a restart of srv.
-func portOf(t testing.TB, srv *embed.Server) int {
+// dial connects to an address over a socket.
+func dial(t testing.TB, at *bustest.Address) *bus.Bus {
 	t.Helper()
-	u, err := url.Parse(srv.URL())
-	require.NoError(t, err)
-	port, err := strconv.Atoi(u.Port())
-	require.NoError(t, err)
-	return port
-}
-
-// dial connects to a server over a socket.
-func dial(t testing.TB, srv *embed.Server) *bus.Bus {
-	t.Helper()
-	return bustest.Open(t, nil, func(o *bus.Options) { o.Server, o.URL = nil, srv.URL() })
+	return bustest.Open(t, nil, func(o *bus.Options) { o.Server, o.URL = nil, at.URL() })
 }
 
 func TestSend_withoutAServerArrivesAfterReconnect(t *testing.T) {
-	srv := listen(t, embed.Options{})
-	a, b := nodeOn(t, dial(t, srv), newHost(t, "a"), link.Config{}),
-		nodeOn(t, dial(t, srv), newHost(t, "b"), link.Config{})
+	at := bustest.NewAddress(t)
+	srv := listen(t, at, embed.Options{})
+	a, b := nodeOn(t, dial(t, at), newHost(t, "a"), link.Config{}),
+		nodeOn(t, dial(t, at), newHost(t, "b"), link.Config{})
 	to := a.Target(b.to("x"))
 	require.NoError(t, a.Send(to, say("0"), link.Mark{}, 0))
 	require.NoError(t, a.Flush(testkit.Soon(t)))
-	srv.Shutdown()
+	at.Stop(srv)
 	testkit.Until(t, "it is known", func() bool { return a.bus.Data().URL() == "" })
 	for i := 1; i <= 100; i++ {
 		require.NoError(t, a.Send(to, say(strconv.Itoa(i)), link.Mark{}, 0))
@@ -228,7 +219,7 @@ func TestSend_withoutAServerArrivesAfterReconnect(t *testing.T) {
 	flushed := make(chan error, 1)
 	go func() { flushed <- a.Flush(testkit.Soon(t)) }()
 	require.Len(t, b.letters(), 1)
-	listen(t, embed.Options{Port: portOf(t, srv)})
+	listen(t, at, embed.Options{})
 	require.NoError(t, testkit.Next(t, flushed))
 	for i, l := range b.letters() {
 		require.Equal(t, strconv.Itoa(i), l.body)
@@ -239,9 +230,10 @@ func TestSend_withoutAServerArrivesAfterReconnect(t *testing.T) {
 
 func TestSend_splitsPacketsForASmallerServerLimit(t *testing.T) {
 	const n = 40
-	srv := listen(t, embed.Options{})
-	a, b := nodeOn(t, dial(t, srv), newHost(t, "a"), link.Config{}),
-		nodeOn(t, dial(t, srv), newHost(t, "b"), link.Config{})
+	at := bustest.NewAddress(t)
+	srv := listen(t, at, embed.Options{})
+	a, b := nodeOn(t, dial(t, at), newHost(t, "a"), link.Config{}),
+		nodeOn(t, dial(t, at), newHost(t, "b"), link.Config{})
 	to := a.Target(b.to("x"))
 	require.NoError(t, a.Send(to, say("open"), link.Mark{}, 0))
 	require.NoError(t, a.Flush(testkit.Soon(t)))
@@ -253,8 +245,8 @@ func TestSend_splitsPacketsForASmallerServerLimit(t *testing.T) {
 		require.NoError(t, a.Send(to, say(body(i)), link.Mark{}, 0))
 	}
 	testkit.Until(t, "all are lost", func() bool { return lost.Load() >= n })
-	srv.Shutdown()
-	listen(t, embed.Options{Port: portOf(t, srv), MaxPayload: 8 << 10})
+	at.Stop(srv)
+	listen(t, at, embed.Options{MaxPayload: 8 << 10})
 	b.loses.Store(nil)
 	require.NoError(t, a.Flush(testkit.Soon(t)))
 	require.NotZero(t, a.Stats().Retransmitted)
