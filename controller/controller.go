@@ -359,7 +359,7 @@ func (c *controller) Create(ctx *actor.Context, _ agent.CreateRequest) (agent.Ov
 			c.takeOverMesh(ctx)
 		} else {
 			c.emit(ctx, "mesh.spawn.attempt", "")
-			c.forEachShare(ctx, c.shares(), c.create, c.onCreateError)
+			c.forEachShare(ctx, c.shares(), c.create, c.onCreateError, nil)
 		}
 		c.askSpares(ctx, func(*actor.Context) {})
 		c.renew(ctx)
@@ -380,12 +380,13 @@ func (r *meshRecord) shares() []int {
 }
 
 // forEachShare runs a task per share, and per host under evacuation, concurrently. Results arrive
-// on the turn; failed gets the errors.
-func (c *controller) forEachShare(
-	ctx *actor.Context, shares []int, t task, failed func(ctx *actor.Context, host int, err error),
-) {
+// on the turn; failed gets the errors. It returns the number of tasks; answered is called after the
+// result of each, unless it is nil.
+func (c *controller) forEachShare(ctx *actor.Context, shares []int, t task,
+	failed func(ctx *actor.Context, host int, err error), answered func(*actor.Context)) (tasks int) {
 	p := ctx.Proc()
-	for _, at := range c.locations(shares) {
+	places := c.locations(shares)
+	for _, at := range places {
 		asked := c.newRequest(at)
 		ctx.Go(func(work context.Context) func(*actor.Context) {
 			o, err := t(work, p, at.mesh, at.host)
@@ -394,9 +395,13 @@ func (c *controller) forEachShare(
 				if err != nil && !c.checkFenced(ctx, err) {
 					failed(ctx, at.host, err)
 				}
+				if answered != nil {
+					answered(ctx)
+				}
 			}
 		})
 	}
+	return len(places)
 }
 
 // onCreateError handles the error of a creation (CTL-8).

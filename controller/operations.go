@@ -196,7 +196,7 @@ func (c *controller) stopRanks(ctx *actor.Context, s agent.StopRequest) {
 		defer cancel()
 		return o.stop(ctx, p, m, host, s)
 	}
-	c.forEachShare(ctx, c.shares(), stop, c.logStopError)
+	c.forEachShare(ctx, c.shares(), stop, c.logStopError, nil)
 	ctx.After(limit, func(ctx *actor.Context) {
 		if c.fenced == nil && !c.isOver() {
 			reason := fmt.Sprintf("%d of %d ranks have not ended", c.table.CountAlive(), c.spec.Region.NumRanks())
@@ -274,7 +274,7 @@ func (c *controller) renewLeases(ctx *actor.Context, shares []int) {
 	renew := func(ctx context.Context, p *actor.Proc, at agent.Mesh, host int) (agent.Overlay, error) {
 		return o.renewShare(ctx, p, at, host, news[host])
 	}
-	c.forEachShare(ctx, shares, renew, c.onRenewError)
+	c.forEachShare(ctx, shares, renew, c.onRenewError, nil)
 }
 
 // onRenewError reports a failed renewal. It changes no rank (CTL-8).

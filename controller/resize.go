@@ -404,15 +404,16 @@ func (c *controller) addRanks(
 		failed := func(ctx *actor.Context, _ int, err error) {
 			c.handle(ctx, createFailure{first: first, err: err})
 		}
-		c.forEachShare(ctx, []int{0}, create, failed)
+		c.forEachShare(ctx, []int{0}, create, failed, nil)
 	} else {
-		c.forEachShare(ctx, c.shares()[before:], c.create, c.onCreateError)
+		c.forEachShare(ctx, c.shares()[before:], c.create, c.onCreateError, nil)
 	}
 	c.whenSettled(ctx, first, agent.Running, limit, then)
 }
 
 // stopRemoved stops the ranks that a smaller mesh does not have, and drops them. It calls then with
-// their statuses.
+// their statuses, once the hosts have answered: a later stop would reach the ranks of the next
+// growth.
 func (c *controller) stopRemoved(
 	ctx *actor.Context, m agent.Mesh, reason string, grace, limit time.Duration,
 	then func(*actor.Context, agent.Overlay),
@@ -437,13 +438,19 @@ func (c *controller) stopRemoved(
 		}
 		return said, err
 	}
-	c.forEachShare(ctx, shares, stop, c.logStopError)
-	c.whenSettled(ctx, first, agent.Stopped, limit, func(ctx *actor.Context) {
+	open := 1 // the ranks, and stops without an answer
+	ended := func(ctx *actor.Context) {
+		open--
+		if open > 0 {
+			return
+		}
 		o := c.overlayFrom(first)
 		c.handle(ctx, resized{})
 		c.useMesh(ctx)
 		then(ctx, o)
-	})
+	}
+	open += c.forEachShare(ctx, shares, stop, c.logStopError, ended)
+	c.whenSettled(ctx, first, agent.Stopped, limit, ended)
 }
 
 // whenSettled calls then, once, when the ranks from first on have reached a phase or have ended. At

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
@@ -91,6 +92,36 @@ func TestStep_removedRanksAreNotLost_CTL20(t *testing.T) {
 }
 
 // Hosts that are silent for a while may have another owner already.
+// Ranks that never ran have ended already, so the stop of a failed growth awaits its host. The next
+// growth would start ranks on this host, and a late stop would end them.
+func TestResize_failedGrowthEndsOnceItsHostsHaveAnswered_CTL20(t *testing.T) {
+	r := newRig(t)
+	last, id := r.hosts[1], r.spec.Procs.Hosts[1]
+	ref := r.own(t, r.spec)
+	create(t, ref)
+	wait(t, ref, agent.Running)
+	resize := func(q agent.ResizeRequest) (agent.ResizeResponse, error) {
+		q.ID = idOf(t, ref)
+		return agent.Resize.Call(testkit.Soon(t), ref, q)
+	}
+	_, err := resize(agent.ResizeRequest{Remove: 1})
+	require.NoError(t, err)
+	busy := make(chan struct{})
+	last.refuse, last.busy = errors.New("no room"), busy
+	grown := make(chan agent.ResizeResponse, 1)
+	go func() {
+		said, err := resize(agent.ResizeRequest{Add: []subjects.HostID{id}})
+		assert.NoError(t, err)
+		grown <- said
+	}()
+	last.await(t, "stop", 2)
+	_, err = resize(agent.ResizeRequest{Add: []subjects.HostID{id}})
+	require.ErrorContains(t, err, "its hosts change already")
+	close(busy)
+	said := testkit.Next(t, grown)
+	require.Equal(t, agent.Failed, said.Statuses[0].Status.Phase)
+}
+
 func TestResize_ownerThatNoHostConfirmsAddsNoHost_CTL20(t *testing.T) {
 	for want, said := range map[string]error{"too busy": errors.New("too busy"), "host b has no rank of it": nil} {
 		t.Run(want, func(t *testing.T) {

@@ -31,7 +31,7 @@ func newClusterRealm(t *testing.T, program string) *realm {
 	var ports []int
 	var routes, urls []string
 	for range clusterSize {
-		port := freePort(t)
+		port := reservePort(t)
 		ports, routes = append(ports, port), append(routes, fmt.Sprintf("nats-route://127.0.0.1:%d", port))
 	}
 	for i, port := range ports {

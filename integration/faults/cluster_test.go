@@ -2,10 +2,10 @@ package faults
 
 import (
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,7 +18,7 @@ import (
 // message at its server; 0 is the default.
 func newCluster(t *testing.T, seed uint64, limit, otherLimit int) (w *world, other string) {
 	t.Helper()
-	dir, port := t.TempDir(), freePort(t)
+	dir, port := t.TempDir(), reservePort(t)
 	w = newWorld(t, seed, serverConfig{MaxPayload: limit, ConfigFile: clusterFile(t, dir, "first", port, 0)})
 	second, r := start(t, "server", "second", w.dir,
 		serverConfig{MaxPayload: otherLimit, ConfigFile: clusterFile(t, dir, "second", 0, port)})
@@ -56,13 +56,18 @@ func (w *world) joined(other string) {
 	}, patience, time.Millisecond)
 }
 
-// freePort returns a port of the loopback. It was free a moment ago.
-func freePort(t *testing.T) int {
+// reservePort returns a port of the loopback for servers of the test. It stays bound by a socket that
+// does not listen, so the kernel gives it to no process that asks for any port.
+func reservePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Cleanup(func() { require.NoError(t, syscall.Close(socket)) })
+	require.NoError(t, syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1))
+	require.NoError(t, syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	at, err := syscall.Getsockname(socket)
+	require.NoError(t, err)
+	return at.(*syscall.SockaddrInet4).Port
 }
 
 // clusterFile writes a server's configuration. The server accepts others on a port (0: any) and

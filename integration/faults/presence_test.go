@@ -271,11 +271,8 @@ func TestF11_serverRestartMakesNoHostDead(t *testing.T) {
 	}{{fault{"F11 presence", 2, often}, 0}, {fault{"F11 presence, away for 8 s", 1, seldom}, 8 * time.Second}} {
 		try(t, c.fault, func(t *testing.T, seed uint64, f *figures) {
 			dir := t.TempDir()
-			server, r := start(t, "server", "server", dir, serverConfig{})
-			at, err := url.Parse(r.URL)
-			require.NoError(t, err)
-			port, err := strconv.Atoi(at.Port())
-			require.NoError(t, err)
+			config := serverConfig{Port: reservePort(t)}
+			server, r := start(t, "server", "server", dir, config)
 			l := newLookout(t, bus.Options{URL: r.URL})
 			var hosts []subjects.HostID
 			for _, label := range []string{"a", "b", "c"} {
@@ -288,7 +285,7 @@ func TestF11_serverRestartMakesNoHostDead(t *testing.T) {
 				server.end(t)
 			}
 			time.Sleep(c.away)
-			start(t, "server", "server", dir, serverConfig{Port: port})
+			start(t, "server", "server", dir, config)
 			over := time.Now()
 			l.awaitAllAlive(hosts...)
 			f.time("all alive", time.Since(over))

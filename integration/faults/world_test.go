@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -58,18 +57,14 @@ func newWorld(t *testing.T, seed uint64, c serverConfig) *world {
 	return w
 }
 
-// startServer starts the server, on its former port if there was one.
+// startServer starts the server, each time on the same port.
 func (w *world) startServer() {
 	w.Helper()
-	var r report
-	w.server, r = start(w.T, "server", "server", w.dir, w.config)
-	u, err := url.Parse(r.URL)
-	require.NoError(w, err)
-	_, port, err := net.SplitHostPort(u.Host)
-	require.NoError(w, err)
-	w.config.Port, err = strconv.Atoi(port)
-	require.NoError(w, err)
-	w.addr = net.JoinHostPort("127.0.0.1", port)
+	if w.config.Port == 0 {
+		w.config.Port = reservePort(w.T)
+	}
+	w.server, _ = start(w.T, "server", "server", w.dir, w.config)
+	w.addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(w.config.Port))
 }
 
 // worker starts a worker under a name.

@@ -58,11 +58,8 @@ func newRealm(t *testing.T, program string) *realm {
 	r.file = filepath.Join(dir, "nats.conf")
 	require.NoError(t, os.WriteFile(r.file,
 		fmt.Appendf(nil, "jetstream { store_dir: %q, sync_interval: always }\n", dir), 0o600))
-	r.startBus(0)
-	at, err := url.Parse(r.url)
-	require.NoError(t, err)
-	r.port, err = strconv.Atoi(at.Port())
-	require.NoError(t, err)
+	r.port = reservePort(t)
+	r.startBus()
 	r.begins()
 	return r
 }
@@ -90,10 +87,10 @@ func tickers(t *testing.T, procs int) system.Spec {
 }
 
 // startBus starts the server with the data of the last one.
-func (r *realm) startBus(port int) {
+func (r *realm) startBus() {
 	var ready report
 	r.server, ready = start(r.T, "server", "server", filepath.Dir(r.file),
-		serverConfig{Port: port, ConfigFile: r.file})
+		serverConfig{Port: r.port, ConfigFile: r.file})
 	r.url = ready.URL
 }
 
@@ -351,7 +348,7 @@ func TestF11_serverRestartAffectsNoWorld(t *testing.T) {
 		} else {
 			r.server.kill()
 		}
-		r.startBus(r.port)
+		r.startBus()
 		back := time.Now()
 		r.live(loaded)
 		f.time("live", time.Since(back))
