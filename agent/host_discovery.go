@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -33,18 +34,18 @@ const repeatInterval = time.Second
 var errDiscoveryDone = errors.New("all known hosts have answered")
 
 // DiscoverHosts asks every live host for its HostInfo. It returns the answers, ordered by label,
-// once no further one arrives for the quiet period. Known hosts get one second. No host is no
-// error.
+// once no further one arrives for the quiet period. Known hosts get one second; silent are those
+// that did not answer. No host is no error.
 func DiscoverHosts(ctx context.Context, b *bus.Bus, space subjects.Space, quiet time.Duration,
-	known ...subjects.HostID) ([]HostInfo, error) {
+	known ...subjects.HostID) (found []HostInfo, silent []subjects.HostID, err error) {
 	return discover(ctx, b, space, newDiscovery(quiet, quiet, known, time.Now()))
 }
 
 // DiscoverListedHosts works as DiscoverHosts. It also asks a gateway for the list of hosts, waits
-// one second for it, and ends soon after all of them answered. If ctx ends, it returns the answers
-// so far with the error.
+// one second for it, and ends soon after all of them answered. Dead hosts are not awaited. If ctx
+// ends, it returns the answers so far with the error.
 func DiscoverListedHosts(ctx context.Context, b *bus.Bus, space subjects.Space,
-	quiet time.Duration) ([]HostInfo, error) {
+	quiet time.Duration) (found []HostInfo, silent []subjects.HostID, err error) {
 	c := newDiscovery(quiet, quiet/10, nil, time.Now())
 	c.awaitsList = true
 	return discover(ctx, b, space, c)
@@ -52,7 +53,7 @@ func DiscoverListedHosts(ctx context.Context, b *bus.Bus, space subjects.Space,
 
 // discover asks the hosts for their HostInfo. With an error it returns the answers so far.
 func discover(ctx context.Context, b *bus.Bus, space subjects.Space,
-	c *discovery) (out []HostInfo, err error) {
+	c *discovery) (out []HostInfo, silent []subjects.HostID, err error) {
 	looking, end := context.WithCancelCause(ctx)
 	over := time.AfterFunc(max(c.quiet, firstAnswerTimeout), func() { end(errDiscoveryDone) })
 	defer over.Stop()
@@ -128,7 +129,7 @@ func discover(ctx context.Context, b *bus.Bus, space subjects.Space,
 			out = append(out, h)
 		}
 	}
-	return out, err
+	return out, c.silent(), err
 }
 
 const (
@@ -238,6 +239,13 @@ func (c *discovery) recordList(ids []subjects.HostID, now time.Time) (wait time.
 		}
 	}
 	return c.remainingWait() - now.Sub(c.lastAnswer), len(c.answered) > 0
+}
+
+// silent returns the known hosts that have not answered.
+func (c *discovery) silent() []subjects.HostID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(c.missing), subjects.HostID.Compare)
 }
 
 // remainingWait returns the wait after the last answer. The caller holds the lock.

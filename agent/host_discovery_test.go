@@ -26,7 +26,7 @@ func TestDiscoverHosts_returnsAnsweringHostsByLabel(t *testing.T) {
 	// A busy machine may need all of the time for the answers, so the time doubles.
 	find := func(want int) (found []agent.HostInfo, err error) {
 		for quiet := 150 * time.Millisecond; quiet < testkit.Patience; quiet *= 2 {
-			found, err = agent.DiscoverHosts(t.Context(), b, subjects.Space{}, quiet)
+			found, _, err = agent.DiscoverHosts(t.Context(), b, subjects.Space{}, quiet)
 			if err != nil || len(found) >= want {
 				break
 			}
@@ -74,15 +74,15 @@ func TestDiscoverHosts_returnsNoneDespiteAWildcardListener(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		began := time.Now()
-		for _, find := range []func() ([]agent.HostInfo, error){
-			func() ([]agent.HostInfo, error) {
+		for _, find := range []func() ([]agent.HostInfo, []subjects.HostID, error){
+			func() ([]agent.HostInfo, []subjects.HostID, error) {
 				return agent.DiscoverHosts(ctx, bustest.Open(t, srv), subjects.Space{}, time.Second)
 			},
-			func() ([]agent.HostInfo, error) {
+			func() ([]agent.HostInfo, []subjects.HostID, error) {
 				return agent.DiscoverListedHosts(ctx, bustest.Open(t, srv), subjects.Space{}, time.Second)
 			},
 		} {
-			none, err := find()
+			none, _, err := find()
 			require.NoError(t, err)
 			require.Empty(t, none)
 		}
@@ -122,10 +122,36 @@ func TestDiscoverListedHosts_endsSoonAfterKnownHostsAnswered(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, hb.Control().Flush(t.Context()))
 		began := time.Now()
-		found, err := agent.DiscoverListedHosts(t.Context(), bustest.Open(t, srv), subjects.Space{}, quiet)
+		found, _, err := agent.DiscoverListedHosts(t.Context(), bustest.Open(t, srv), subjects.Space{}, quiet)
 		require.NoError(t, err)
 		require.Len(t, found, 2)
 		require.Less(t, time.Since(began), quiet)
+	})
+}
+
+func TestDiscoverListedHosts_namesListedHostsThatAreSilent(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		srv := bustest.Server(t)
+		a, slow, dead := testproc.HostID(t, "a"), testproc.HostID(t, "slow"), testproc.HostID(t, "dead")
+		hb := bustest.Open(t, srv)
+		_, err := hb.Control().Subscribe("castnet.v1.default.hr.any.info.*.*", func(m bus.Msg) {
+			data, err := json.Marshal(agent.HostInfo{ID: a, Label: a.Label()})
+			require.NoError(t, err)
+			require.NoError(t, hb.Control().PublishMsg(bus.Msg{Subject: m.Reply, Data: data}))
+		})
+		require.NoError(t, err)
+		_, err = hb.Control().Subscribe("castnet.v1.default.hb.hosts.*.*", func(m bus.Msg) {
+			data, err := wire.Marshal(agent.HostList{Complete: true, Hosts: []agent.KnownHost{
+				{ID: a}, {ID: dead, State: agent.HostDead}, {ID: slow, State: agent.HostSuspect}}})
+			require.NoError(t, err)
+			require.NoError(t, hb.Control().PublishMsg(bus.Msg{Subject: m.Reply, Data: data}))
+		})
+		require.NoError(t, err)
+		require.NoError(t, hb.Control().Flush(t.Context()))
+		found, silent, err := agent.DiscoverListedHosts(t.Context(), bustest.Open(t, srv), subjects.Space{}, time.Millisecond)
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		require.Equal(t, []subjects.HostID{slow}, silent)
 	})
 }
 
@@ -148,7 +174,7 @@ func TestDiscoverListedHosts_awaitsTheOnlyHostThoughItIsSlow(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.NoError(t, hb.Control().Flush(t.Context()))
-		found, err := agent.DiscoverListedHosts(t.Context(), bustest.Open(t, srv), subjects.Space{}, time.Millisecond)
+		found, _, err := agent.DiscoverListedHosts(t.Context(), bustest.Open(t, srv), subjects.Space{}, time.Millisecond)
 		require.NoError(t, err)
 		require.Len(t, found, 1)
 	})

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -15,13 +16,15 @@ import (
 
 // The controller asks spare hosts whether they accept procs: when the mesh starts, with each lease
 // renewal, and before a spare replaces a drained host. It skips spares that are gone or accept no
-// procs, and uses the one with the fewest procs. Spares are not reserved; other owners may use
-// them. Among equals the choice is random, so that owners with common spares spread over them.
+// procs, and uses the one with the fewest procs, a silent one last. Spares are not reserved; other
+// owners may use them. Among equals the choice is random, so that owners with common spares spread
+// over them.
 
 // spareTimeout bounds the wait for a spare host's answer.
 const spareTimeout = 2 * time.Second
 
-// spareInfo is a spare host's reply; unusable is the reason against its use now.
+// spareInfo is a spare host's reply; unusable is the reason against its use now. With
+// context.DeadlineExceeded the host is silent.
 type spareInfo struct {
 	host     subjects.HostID
 	unusable error
@@ -32,15 +35,21 @@ type spareInfo struct {
 type sparePool struct {
 	hosts    []subjects.HostID
 	unusable map[subjects.HostID]error // the reason against the use of a spare
+	silent   map[subjects.HostID]bool  // did not answer last time: its last reply counts
 	load     map[subjects.HostID]int   // procs on a spare
 }
 
 func newSparePool(hosts []subjects.HostID) sparePool {
-	return sparePool{slices.Clone(hosts), map[subjects.HostID]error{}, map[subjects.HostID]int{}}
+	return sparePool{slices.Clone(hosts), map[subjects.HostID]error{}, map[subjects.HostID]bool{},
+		map[subjects.HostID]int{}}
 }
 
-// note records the reply of a spare host.
+// note records the reply of a spare host, or that there is none.
 func (p *sparePool) note(h spareInfo) {
+	p.silent[h.host] = errors.Is(h.unusable, context.DeadlineExceeded)
+	if p.silent[h.host] {
+		return
+	}
 	delete(p.unusable, h.host)
 	if h.unusable != nil {
 		p.unusable[h.host] = h.unusable
@@ -48,13 +57,20 @@ func (p *sparePool) note(h spareInfo) {
 	p.load[h.host] = h.procs
 }
 
-// take removes the usable host with the fewest procs that is not in trouble, and returns it.
+// take removes the usable host with the fewest procs, and returns it. Dead hosts are not usable.
+// One that is silent or in trouble comes last.
 func (p *sparePool) take(troubled map[subjects.HostID]presence.Change) (host subjects.HostID, ok bool) {
-	best := -1
+	best, bestDoubtful := -1, false
 	for i, spare := range p.hosts {
-		_, trouble := troubled[spare]
-		if !trouble && p.unusable[spare] == nil && (best < 0 || p.load[spare] < p.load[p.hosts[best]]) {
-			best = i
+		trouble, troubled := troubled[spare]
+		if p.unusable[spare] != nil || troubled && trouble.State == presence.Dead {
+			continue
+		}
+		doubtful := troubled || p.silent[spare]
+		better := best < 0 || bestDoubtful && !doubtful ||
+			doubtful == bestDoubtful && p.load[spare] < p.load[p.hosts[best]]
+		if better {
+			best, bestDoubtful = i, doubtful
 		}
 	}
 	if best < 0 {
@@ -72,7 +88,7 @@ func shuffled(hosts []subjects.HostID) []subjects.HostID {
 	return hosts
 }
 
-// replaceHost replaces a host by a healthy spare. It returns false if there is none.
+// replaceHost replaces a host by a spare. It returns false if there is none.
 func (st *state) replaceHost(index int) bool {
 	spare, ok := st.spares.take(st.hosts)
 	if ok {

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -139,6 +140,9 @@ func (s *scenario) applyLine(verb string, args []string) string {
 		h := spareInfo{host: s.hostOf(args[0])}
 		if len(args) > 1 {
 			h.unusable = errors.New(strings.Join(args[1:], " "))
+		}
+		if h.unusable != nil && h.unusable.Error() == "silent" {
+			h.unusable = context.DeadlineExceeded
 		}
 		x = s.st.step(h, s.now)
 	case "holds": // host procs: a spare one that is well says how many it has

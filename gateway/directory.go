@@ -27,7 +27,7 @@ const (
 	maxWaiting     = 2 * maxCasts // looks that wait for those: casts may have given them up
 	lookupTimeout  = 10 * time.Second
 	// listActorsTimeout bounds the wait for the procs of a mesh to list their actors. It does not
-	// wait for silent ones; the others know as well.
+	// wait for silent ones; the others usually know as well.
 	listActorsTimeout = time.Second
 )
 
@@ -150,10 +150,10 @@ func (d *directory) startLookupLocked(name string, soon bool) *pendingLookup {
 }
 
 // isDefinite reports whether a lookup proved that a name has no mesh, or several. A silent host
-// that may be alive may have the mesh.
+// that may be alive may have the mesh, and a silent proc the actor.
 func isDefinite(err error) bool {
 	missing, partial := errors.AsType[*mesh.MissingHostsError](err)
-	return !(partial && missing.MayBeAlive()) &&
+	return !(partial && missing.MayBeAlive()) && !isA[*cast.CoverageError](err) &&
 		(isA[*mesh.NotFoundError](err) || isA[*mesh.AmbiguousError](err))
 }
 
@@ -317,6 +317,8 @@ func lookupError(err error) error {
 	switch {
 	case isDefinite(err) && isA[*mesh.NotFoundError](err):
 		return &actor.Error{Code: actor.CodeNoActor, Text: err.Error()}
+	case isA[*mesh.NotFoundError](err):
+		return &actor.Error{Code: actor.CodeUnavailable, Text: err.Error()}
 	case isA[*mesh.AmbiguousError](err):
 		return badRequest("%v", err)
 	case isA[*actor.Error](err), isA[*cast.CoverageError](err):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -309,12 +310,16 @@ func (h *hosts) scan(ctx context.Context) (ids []subjects.HostID, silent []mesh.
 	lost := h.missedEvents
 	h.mu.Unlock()
 	known, _ := h.reachable()
-	found, err := agent.DiscoverHosts(ctx, h.net.Bus(), h.net.Proc().Space(),
+	found, _, err := agent.DiscoverHosts(ctx, h.net.Bus(), h.net.Proc().Space(),
 		config.DiscoveryQuietPeriod.Get(h.net.Config()), known...)
 	if err != nil {
 		return nil, nil, err
 	}
-	found, _ = agent.ConfirmHosts(ctx, h.net.Proc(), found)
+	found, failed := agent.ConfirmHosts(ctx, h.net.Proc(), found)
+	if len(found) == 0 && len(failed) > 0 {
+		all := errors.Join(slices.Collect(maps.Values(failed))...)
+		return nil, nil, fmt.Errorf("hosts answer a search, but their agents do not answer: %w", all)
+	}
 	if len(found) == 0 {
 		return nil, nil, fmt.Errorf("no host answers on %s in %s: start a hostd there", h.net.Bus().Control().URL(),
 			h.net.Proc().Space())

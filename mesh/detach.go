@@ -85,16 +85,22 @@ func detachRequest(ctx context.Context, p ProcMesh) (d system.DetachRequest, err
 	if err != nil {
 		return d, err
 	}
-	all, err := p.net.Meshes(ctx)
+	own, err := p.net.MeshesOn(ctx, r.Procs.Hosts)
 	if err != nil {
 		return d, err
 	}
-	for _, m := range all {
+	others, err := p.net.Meshes(ctx)
+	if err != nil {
+		return d, err
+	}
+	for _, m := range slices.Concat(own, others) {
 		id := m.Procs.ID()
 		switch {
 		case !m.Alive():
 		case id == p.desc.ID:
-			d.Claim = m.claim()
+			if c := m.claim(); c.Compare(d.Claim) > 0 {
+				d.Claim = c
+			}
 		case id.Label() == p.desc.ID.Label():
 			return d, &NameTakenError{Name: id.Label(), Kind: m.kind(), Holder: id.String()}
 		}

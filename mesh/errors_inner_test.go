@@ -6,9 +6,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
+
+func TestActorList_silentProcMayHaveAnUnknownActor(t *testing.T) {
+	r := ActorList{Actors: map[string]agent.ActorInfo{"counter-0000000000001": {}}}
+	_, err := r.Find("loader")
+	require.IsType(t, &NotFoundError{}, err)
+	r.err = &cast.CoverageError{Coverage: cast.Coverage{Failed: []cast.Failure{{Rank: 1}}}}
+	_, err = r.Find("loader")
+	require.IsType(t, &NotFoundError{}, err, "a dead proc has none")
+	r.err = &cast.CoverageError{Coverage: cast.Coverage{Missing: []cast.Failure{{Rank: 1}}}}
+	_, err = r.Find("loader")
+	var missing *NotFoundError
+	require.ErrorAs(t, err, &missing)
+	require.ErrorIs(t, err, r.err)
+	full, err := r.Find("counter")
+	require.NoError(t, err)
+	require.Equal(t, "counter-0000000000001", full)
+}
 
 func TestErrors_ofASliceNameRanksOfTheWholeMesh(t *testing.T) {
 	fleet, err := shape.Of("host", 2).Concat(shape.Of("gpu", 4))

@@ -12,6 +12,8 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/testkit"
+	"github.com/castnet-io/castnet/internal/testproc"
+	"github.com/castnet-io/castnet/internal/wire"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -80,4 +82,24 @@ func TestAllHosts_namesTheHostThatHasNoAgent(t *testing.T) {
 	var closed *mesh.UnschedulableError
 	require.ErrorAs(t, err, &closed)
 	require.ErrorContains(t, err, "fake is unconfirmed (")
+}
+
+func TestHosts_namesTheKnownHostThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	lost := testproc.HostID(t, "lost")
+	stranger := c.Open(t).Control()
+	_, err := stranger.Subscribe(subjects.Space{}.Heartbeats(agent.KindHostList), func(m bus.Msg) {
+		list, err := wire.Marshal(agent.HostList{Complete: true, Hosts: []agent.KnownHost{
+			{ID: c.AllHosts(t, c.Net).Hosts()[0], State: agent.HostAlive}, {ID: lost, State: agent.HostSuspect}}})
+		require.NoError(t, err)
+		_ = stranger.Publish(m.Reply, list)
+	})
+	require.NoError(t, err)
+	all, err := c.Net.AllHosts(t.Context())
+	require.NoError(t, err)
+	open, closed := all.Schedulable()
+	require.Equal(t, 1, open.Extent().NumRanks())
+	require.Len(t, closed, 1)
+	require.Equal(t, []any{lost, agent.ModeUnconfirmed}, []any{closed[0].ID, closed[0].Mode})
 }

@@ -27,7 +27,7 @@ type HostMesh struct {
 	infos  map[subjects.HostID]agent.HostInfo // from the time when they were found; never changed
 	region shape.Region
 	err    error
-	// unconfirmed answered the search that made this mesh, but their agents did not
+	// unconfirmed are hosts that the search found or a gateway knows, but their agents did not answer
 	unconfirmed []agent.HostInfo
 }
 

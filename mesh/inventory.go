@@ -161,7 +161,7 @@ func (n *Net) Inventory(ctx context.Context) (Inventory, error) {
 	var unlisted error
 	var asking sync.WaitGroup
 	asking.Go(func() { known, unlisted = agent.ListKnownHosts(ctx, n.bus, n.proc.Space()) })
-	infos, err := n.searchHosts(ctx)
+	infos, _, err := n.searchHosts(ctx)
 	var failed map[subjects.HostID]error
 	states := map[subjects.HostID]hostStates{}
 	if err == nil && ctx.Err() == nil {

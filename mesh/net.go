@@ -265,16 +265,22 @@ func (n *Net) AllHosts(ctx context.Context) (HostMesh, error) {
 
 // findHosts is AllHosts, and returns an empty mesh if there is no host.
 func (n *Net) findHosts(ctx context.Context) (HostMesh, error) {
-	infos, err := n.searchHosts(ctx)
+	infos, silent, err := n.searchHosts(ctx)
 	var failed map[subjects.HostID]error
 	if err == nil && ctx.Err() == nil {
 		infos, failed = agent.ConfirmHosts(ctx, n.proc, infos)
 	}
 	h := n.hostMesh(infos)
-	for id, err := range failed {
+	leaveOut := func(id subjects.HostID, reason string) {
 		h.unconfirmed = append(h.unconfirmed, agent.HostInfo{
-			ID: id, Label: id.Label(), Mode: agent.ModeUnconfirmed, ModeReason: err.Error(),
+			ID: id, Label: id.Label(), Mode: agent.ModeUnconfirmed, ModeReason: reason,
 		})
+	}
+	for id, err := range failed {
+		leaveOut(id, err.Error())
+	}
+	for _, id := range silent {
+		leaveOut(id, "a gateway knows it, and it does not answer")
 	}
 	return h, err
 }
@@ -285,10 +291,13 @@ func noHostsError(n *Net) error {
 		errNoHostAnswers, n.bus.Control().URL(), n.proc.Space())
 }
 
-// searchHosts returns the answers to a search for hosts, in whatever names.
-func (n *Net) searchHosts(ctx context.Context) ([]agent.HostInfo, error) {
+// searchHosts returns the answers to a search for hosts, in whatever names, and the known hosts that
+// did not answer.
+func (n *Net) searchHosts(
+	ctx context.Context,
+) (found []agent.HostInfo, silent []subjects.HostID, err error) {
 	if err := n.endCause(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return agent.DiscoverListedHosts(ctx, n.bus, n.proc.Space(), n.quiet)
 }

@@ -460,7 +460,8 @@ func (p ProcMesh) ListActors(ctx context.Context) (ActorList, error) {
 	return r, nil
 }
 
-// Find returns the full name of the actor mesh with a full name or a label.
+// Find returns the full name of the actor mesh with a full name or a label. A silent proc may have
+// it: then the error holds a *cast.CoverageError beside the *NotFoundError.
 func (r ActorList) Find(name string) (string, error) {
 	names := matchingNames(r.Actors, name)
 	switch {
@@ -475,6 +476,9 @@ func (r ActorList) Find(name string) (string, error) {
 	if over := matchingNames(r.ended, name); len(over) > 0 {
 		missing.Where = r.where
 		missing.Ended = fmt.Sprintf("%s %s", over[len(over)-1], r.ended[over[len(over)-1]])
+	}
+	if silent, is := errors.AsType[*cast.CoverageError](r.err); is && len(silent.Coverage.Missing) > 0 {
+		return "", errors.Join(missing, r.err)
 	}
 	return "", missing
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testmesh"
+	"github.com/castnet-io/castnet/subjects"
 	"github.com/castnet-io/castnet/system"
 )
 
@@ -81,6 +82,43 @@ func TestFind_silentListenerIsNoAbsence(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "no answer within 5s, and one listens")
 		require.Equal(t, 5*time.Second, took)
+	})
+}
+
+// Two controllers without a store would stop each other's worlds.
+func TestService_withoutAStoreReplacesNoSilentController_WORLD14(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		r.serveAs(t, "castnet_v1_default", ignore)
+		r.serve(t, "two")
+		time.Sleep(20 * time.Second)
+		_, _, err := r.find(t)
+		require.ErrorContains(t, err, "and one listens")
+	})
+}
+
+// Servers that were apart, or a start at the same time, give two controllers without a store.
+func TestService_withoutAStoreYieldsToAnEarlierControllerAtAnyTime_WORLD14(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		r.serve(t, "one")
+		time.Sleep(10 * time.Second)
+		ref, _, err := r.find(t)
+		require.NoError(t, err)
+		require.Equal(t, "system", ref.ID().Proc.Mesh.Label())
+		earlier, err := subjects.NewMeshID("a")
+		require.NoError(t, err)
+		other := subjects.ProcID{Mesh: earlier}.Actor("system")
+		r.serveAs(t, "castnet_v1_default", func(c *bus.Conn, m bus.Msg) {
+			answer := fmt.Sprintf(`{"metadata":{"space":"castnet.v1.default","actor":%q,"epoch":"0"}}`, other)
+			_ = c.Publish(m.Reply, []byte(answer))
+		})
+		time.Sleep(5 * time.Second)
+		for range 20 {
+			ref, _, err := r.find(t)
+			require.NoError(t, err)
+			require.Equal(t, other, ref.ID())
+		}
 	})
 }
 

@@ -235,11 +235,15 @@ func holdersByName(inUse []NameTakenError) map[string]*NameTakenError {
 
 // NamesInUse lists the names of live meshes and worlds, as their hosts report them, each with its
 // holder. A name with several holders appears once for each. quiet ends the query after this long
-// without another host's answer. A host without an agent on the bus has no live meshes.
+// without another host's answer. A host without an agent on the bus has no live meshes. One that a
+// gateway knows, and that does not answer, is an error.
 func NamesInUse(ctx context.Context, p *actor.Proc, quiet time.Duration) ([]NameTakenError, error) {
-	hosts, err := agent.DiscoverListedHosts(ctx, p.Bus(), p.Space(), quiet)
+	hosts, silent, err := agent.DiscoverListedHosts(ctx, p.Bus(), p.Space(), quiet)
 	if err != nil {
 		return nil, err
+	}
+	for _, id := range silent {
+		hosts = append(hosts, agent.HostInfo{ID: id, Label: id.Label()})
 	}
 	said, errs := askHosts(hosts, func(h agent.HostInfo) ([]agent.State, error) {
 		states, err := agent.Get.Call(ctx, agent.Of(h.ID.Proc()).Via(p), agent.GetRequest{})

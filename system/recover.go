@@ -35,7 +35,7 @@ func survey(
 ) (found []inventory, floor uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
-	hosts, err := agent.DiscoverListedHosts(ctx, p.Bus(), p.Space(), quiet)
+	hosts, _, err := agent.DiscoverListedHosts(ctx, p.Bus(), p.Space(), quiet)
 	if err != nil {
 		return nil, 0, err
 	}

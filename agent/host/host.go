@@ -347,7 +347,7 @@ func (h *Host) handleForeign(m bus.Msg) {
 
 // checkLabelFree asks the live hosts whether one has the label (HOST-1).
 func checkLabelFree(ctx context.Context, o Options) error {
-	hosts, err := agent.DiscoverHosts(ctx, o.Bus, o.Space, labelCheckQuiet)
+	hosts, _, err := agent.DiscoverHosts(ctx, o.Bus, o.Space, labelCheckQuiet)
 	if err != nil {
 		return fmt.Errorf("cannot look for a host labelled %s: %w", o.Label, err)
 	}

@@ -95,7 +95,7 @@ func TestHost_refusesATakenLabel_HOST1(t *testing.T) {
 	require.ErrorContains(t, err, "want a bus")
 	second, err := host.Start(t.Context(), r.options(t, "b"))
 	require.NoError(t, err)
-	hosts, err := agent.DiscoverHosts(t.Context(), r.client.Bus(), r.client.Space(), 200*time.Millisecond)
+	hosts, _, err := agent.DiscoverHosts(t.Context(), r.client.Bus(), r.client.Space(), 200*time.Millisecond)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b"}, []string{hosts[0].Label, hosts[1].Label})
 	require.NoError(t, second.Close(t.Context()))
@@ -302,7 +302,7 @@ func TestClose_leavesNoProcessAndReportsEachEnd_HOST5(t *testing.T) {
 		ends[e.Mesh]++
 	}
 	require.Equal(t, map[string]int{m.ID.String(): 2, late.ID.String(): 2}, ends)
-	hosts, err := agent.DiscoverHosts(t.Context(), r.client.Bus(), r.client.Space(), 200*time.Millisecond)
+	hosts, _, err := agent.DiscoverHosts(t.Context(), r.client.Bus(), r.client.Space(), 200*time.Millisecond)
 	require.NoError(t, err)
 	require.Empty(t, hosts)
 }

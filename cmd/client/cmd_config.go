@@ -124,7 +124,8 @@ func agentOfRank(ctx context.Context, conn *mesh.Net, t target.Target) (subjects
 
 // currentGen returns the present generation of the target's rank.
 func currentGen(ctx context.Context, conn *mesh.Net, p target.Resolved) (int, error) {
-	meshes, err := conn.Meshes(ctx)
+	m := p.Procs.Describe()
+	meshes, err := conn.MeshesOn(ctx, m.Hosts[p.Rank(0)/m.PerHost:][:1])
 	for _, m := range meshes {
 		for _, s := range m.States {
 			if m.Procs.ID() == p.Procs.ID() && s.Rank == p.Rank(0) {

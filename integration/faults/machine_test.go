@@ -246,7 +246,7 @@ func (m *machine) host() (actor.Ref[agent.Agent], subjects.HostID) {
 	p := m.connect()
 	var id subjects.HostID
 	require.Eventually(m, func() bool {
-		hosts, err := agent.DiscoverHosts(m.Context(), p.Bus(), p.Space(), 100*time.Millisecond)
+		hosts, _, err := agent.DiscoverHosts(m.Context(), p.Bus(), p.Space(), 100*time.Millisecond)
 		if err != nil || len(hosts) != 1 {
 			return false
 		}

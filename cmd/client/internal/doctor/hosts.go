@@ -96,7 +96,7 @@ func (c *heartbeatListener) collect(ctx context.Context) hostSurvey {
 	case <-ctx.Done():
 	}
 	c.close()
-	hosts, err := agent.DiscoverListedHosts(
+	hosts, _, err := agent.DiscoverListedHosts(
 		ctx, c.d.bus, c.d.space, config.DiscoveryQuietPeriod.Get(c.d.options.Config),
 	)
 	c.mu.Lock()

@@ -2,7 +2,9 @@ package logs
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -78,9 +80,9 @@ func (w *endWatch) askHosts(ctx context.Context, old agent.Mesh) (next mesh.Proc
 	pause := time.NewTicker(ownerlessPollInterval)
 	defer pause.Stop()
 	for ctx.Err() == nil {
-		meshes, err := w.net.Meshes(ctx)
+		inv, err := w.net.Inventory(ctx)
 		var states []agent.State
-		for _, m := range meshes {
+		for _, m := range inv.Meshes {
 			if m.Procs.ID() != w.p.Procs.ID() {
 				continue
 			}
@@ -89,8 +91,8 @@ func (w *endWatch) askHosts(ctx context.Context, old agent.Mesh) (next mesh.Proc
 			}
 			states = m.States
 		}
-		if err == nil {
-			seen.count(states)
+		if err == nil && isComplete(inv) {
+			seen.count(slices.DeleteFunc(states, func(s agent.State) bool { return s.Proc == nil }))
 		}
 		if how := seen.all(); how != nil {
 			return next, how
@@ -101,6 +103,12 @@ func (w *endWatch) askHosts(ctx context.Context, old agent.Mesh) (next mesh.Proc
 		}
 	}
 	return next, nil
+}
+
+// isComplete reports whether all hosts have answered but dead ones. A silent host may run ranks.
+func isComplete(inv mesh.Inventory) bool {
+	missing, is := errors.AsType[*mesh.MissingHostsError](inv.Err())
+	return !is || !missing.TimedOut && !missing.NoHostList && !missing.MayBeAlive()
 }
 
 // noteRestart reports that a rank runs again.

@@ -68,8 +68,12 @@ func (t Target) ResolveIn(procs mesh.ProcMesh) (p Resolved, err error) {
 }
 
 // nameLookupTimeout bounds the wait for procs to list their actors, together with a quarter of the
-// remaining time. Silent procs are skipped.
-const nameLookupTimeout = time.Second
+// remaining time. While silent procs may have a name that the others do not have, they are asked
+// again, up to maxNameLookupTimeout.
+const (
+	nameLookupTimeout    = time.Second
+	maxNameLookupTimeout = 4 * nameLookupTimeout
+)
 
 // Actors looks up an actor mesh on the region, or on the whole mesh if the region is silent.
 func (p Resolved) Actors(ctx context.Context, name string) (mesh.ActorMesh[any], error) {
@@ -81,8 +85,10 @@ func (p Resolved) Actors(ctx context.Context, name string) (mesh.ActorMesh[any],
 	whole := false
 	for {
 		full, err := fullActorName(ctx, procs, name, within)
-		nobody, silent := errors.AsType[*cast.CoverageError](err)
-		if !silent || ctx.Err() != nil || whole && len(nobody.Coverage.Missing) == 0 {
+		answered, silent := errors.AsType[*cast.CoverageError](err)
+		_, unknown := errors.AsType[*mesh.NotFoundError](err)
+		if !silent || ctx.Err() != nil ||
+			whole && (len(answered.Coverage.Missing) == 0 || unknown && within >= maxNameLookupTimeout) {
 			return mesh.ActorsOn[any](p.Procs, full), err
 		}
 		procs = p.whole
