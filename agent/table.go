@@ -148,10 +148,8 @@ func (t *Table) Create(m ResourceSpec) ([]RankStart, error) {
 			return nil, err
 		}
 	}
-	if ok && r.specHash != m.Hash {
-		if !r.stopping || !r.hasEnded() {
-			return nil, &ConflictError{m.ID}
-		}
+	if ok && r.specHash != m.Hash && !(r.hasEnded() && (r.stopping || m.Gen > 0)) {
+		return nil, &ConflictError{m.ID}
 	}
 	var starts []RankStart
 	for _, rank := range only {

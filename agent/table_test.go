@@ -50,6 +50,15 @@ func TestTable_createIsIdempotentAndRefusesConflicts_AGT1(t *testing.T) {
 	require.ErrorAs(t, err, &conflict)
 	require.Equal(t, "m", conflict.ID)
 	require.ErrorContains(t, err, "m exists already with another spec")
+
+	next := agent.ResourceSpec{ID: "m", Hash: "other", Ranks: []int{0}, Gen: 1}
+	require.True(t, table.Advance("m", 4, agent.Status{Phase: agent.Stopped}))
+	_, err = table.Create(next)
+	require.ErrorAs(t, err, &conflict, "a rank is alive")
+	require.True(t, table.Advance("m", 5, agent.Status{Phase: agent.Failed}))
+	starts, err = table.Create(next)
+	require.NoError(t, err)
+	require.Equal(t, []agent.RankStart{{Rank: 0, Gen: 1}}, starts)
 }
 
 func TestStatus_onlyAdvances_AGT3(t *testing.T) {

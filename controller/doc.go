@@ -60,8 +60,9 @@
 // otherwise their controller reports it. During a drain the next batch leaves once the actors of
 // the last one run again, or after supervision.restart-wait. A spare that is gone or takes no procs
 // is skipped, a silent one comes last; none is reserved. A suspect or unknown host marks its ranks
-// and changes none. A mesh of hosts follows presence. It has no leases and no policy, starts nothing, and cannot be
-// taken over. ListEvents has the latest change of each host; other programs watch hosts themselves.
+// and changes none. A mesh of hosts follows presence. It has no leases and no policy, starts
+// nothing, and cannot be taken over. ListEvents has the latest change of each host; other programs
+// watch hosts themselves.
 //
 // A partial stop sends one message to each host with ranks of the part. After a second, the
 // controller stops each unanswered actor over the control connection. Lease renewals use it when

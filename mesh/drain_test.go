@@ -123,6 +123,33 @@ func TestDrain_movesRanksOfALiveMeshToASpareHost_CTL11(t *testing.T) {
 	require.NoError(t, procs.Stop(t.Context()))
 }
 
+// The drained host becomes the spare, and takes the ranks of another place.
+func TestDrain_oneSpareEmptiesHostsOneAfterAnother_CTL11(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b", "c")
+	c.Net = c.Connect(t, operator)
+	all := c.AllHosts(t, c.Net)
+	procs, err := all.Slice("host", 0, 2).SpawnProcs(t.Context(), mesh.SpawnSpec{
+		Name: "workers", PerHost: shape.Of("gpu", 2),
+		RestartPolicy: mesh.RestartPolicy{Restart: mesh.Transient, Spares: all.Slice("host", 2, 3).Hosts()},
+	})
+	require.NoError(t, err)
+	for _, host := range []int{0, 1, 2} {
+		h := all.Slice("host", host, host+1)
+		done, err := h.Drain(t.Context(), mesh.DrainOptions{Reason: "new disks"})
+		require.NoError(t, err)
+		require.Equal(t, []int{2, 0}, []int{done.Moved, done.Ended})
+		_, err = agent.Cordon.Call(testkit.Soon(t), agent.Of(h.Hosts()[0].Proc()).Via(c.Net.Proc()),
+			agent.CordonRequest{})
+		require.NoError(t, err)
+	}
+	states, err := procs.States(t.Context())
+	require.NoError(t, err)
+	for _, s := range states.Values() {
+		require.Equal(t, agent.Running, s.Status.Phase, s.Status.Reason)
+	}
+}
+
 func TestDrain_withoutForceRefusesToEndRanksForLackOfASpare(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b", "c")

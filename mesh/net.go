@@ -291,8 +291,8 @@ func noHostsError(n *Net) error {
 		errNoHostAnswers, n.bus.Control().URL(), n.proc.Space())
 }
 
-// searchHosts returns the answers to a search for hosts, in whatever names, and the known hosts that
-// did not answer.
+// searchHosts returns the answers to a search for hosts, in whatever names, and the known hosts
+// that did not answer.
 func (n *Net) searchHosts(
 	ctx context.Context,
 ) (found []agent.HostInfo, silent []subjects.HostID, err error) {
