@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -242,9 +243,11 @@ func (c *controller) assignProcs(p *actor.Proc, first int) {
 	}
 }
 
-// watchHosts subscribes the controller to the health of the mesh's hosts and its spares.
+// watchHosts subscribes the controller to the health of the mesh's hosts and its spares, and of the
+// hosts where ranks of it may still run.
 func (c *controller) watchHosts(p *actor.Proc, self actor.Ref[agent.Agent]) {
-	hosts := slices.Concat(c.spec.Procs.Hosts, c.spec.RestartPolicy.Spares)
+	hosts := slices.Concat(c.spec.Procs.Hosts, c.spec.RestartPolicy.Spares, c.spares.hosts, c.evacuatingHosts(),
+		slices.SortedFunc(maps.Keys(c.diedHosts), compareHosts))
 	// A world may lack hosts.
 	hosts = slices.DeleteFunc(hosts, func(h subjects.HostID) bool { return !h.IsValid() })
 	c.unwatch = c.spec.watch(p, self, hosts)

@@ -94,7 +94,7 @@ func (st *state) advanceEvacuations(x *effects, now time.Time) {
 		}
 		if len(m.queue) == 0 && len(m.inFlight) == 0 {
 			delete(st.evacuations, host)
-			if !st.diedHosts[host] {
+			if _, died := st.diedHosts[host]; !died {
 				st.spares.hosts = append(st.spares.hosts, host)
 			}
 			x.evacuated = append(x.evacuated, evacuated{host, m.moved})
@@ -106,7 +106,7 @@ func (r *meshRecord) phaseOf(rank int) agent.Phase { return r.table.Status(r.spe
 
 // handleEvacuatedDeath ends the ranks left on a host that died during its evacuation.
 func (st *state) handleEvacuatedDeath(x *effects, m *evacuation, h hostChange, now time.Time) {
-	st.diedHosts[h.Host] = true
+	st.diedHosts[h.Host] = false
 	reason := fmt.Sprintf("host %s is dead: %s", h.Host.Label(), h.Reason)
 	e := lostProcEvent(h.Host, reason, h.At)
 	ranks := slices.Clone(m.queue)

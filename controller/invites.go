@@ -175,7 +175,8 @@ func (c *controller) growByHost(
 	ctx *actor.Context, host subjects.HostID, by time.Time, done func(agent.Overlay, error),
 ) {
 	mustWait := func(ctx *actor.Context) bool {
-		if !c.changesHosts() || time.Now().After(by) {
+		_, died := c.diedHosts[host]
+		if !c.changesHosts() && !died || time.Now().After(by) {
 			return false
 		}
 		ctx.After(followRetry, func(ctx *actor.Context) { c.growByHost(ctx, host, by, done) })

@@ -220,8 +220,9 @@ func (st *state) handleHostChange(x *effects, h hostChange, now time.Time) {
 	st.noteHost(h)
 	if h.State == presence.Alive {
 		delete(st.withoutOrphans, h.Host)
-		if st.diedHosts[h.Host] || unstopped {
-			delete(st.diedHosts, h.Host)
+		stops, died := st.diedHosts[h.Host]
+		if died && !stops || unstopped {
+			st.diedHosts[h.Host] = true
 			x.staleHosts = append(x.staleHosts, h.Host)
 		}
 		if st.spec.Actors == nil && h.Incarnation != 0 && h.Incarnation != st.incarnations[h.Host] {
@@ -248,6 +249,24 @@ func (st *state) handleHostChange(x *effects, h hostChange, now time.Time) {
 	}
 }
 
+// staleStopped is the result of the stop of a returned host's procs.
+type staleStopped struct {
+	host subjects.HostID
+	err  error
+}
+
+// handleStaleStopped lets the mesh use the host again, or waits for its next return.
+func (st *state) handleStaleStopped(h staleStopped) {
+	if _, died := st.diedHosts[h.host]; !died {
+		return
+	}
+	if h.err == nil {
+		delete(st.diedHosts, h.host)
+	} else {
+		st.diedHosts[h.host] = false
+	}
+}
+
 // endRanksOn ends the ranks of a dead host. Only the controller of the procs can report these ends.
 func (st *state) endRanksOn(x *effects, index int, h hostChange, now time.Time) {
 	if st.spec.Actors != nil {
@@ -256,7 +275,7 @@ func (st *state) endRanksOn(x *effects, index int, h hostChange, now time.Time) 
 	if st.procsMayOutlive(x, index, h) {
 		return
 	}
-	st.diedHosts[h.Host] = true
+	st.diedHosts[h.Host] = false
 	reason := fmt.Sprintf("host %s is dead: %s", h.Host.Label(), h.Reason)
 	e := lostProcEvent(h.Host, reason, h.At)
 	ranks := st.ranksOn(index)

@@ -260,6 +260,9 @@ func (c *controller) resizedMesh(r agent.ResizeRequest) (m agent.Mesh, err error
 			slices.Contains(c.spares.hosts, h) {
 			return m, fmt.Errorf("host %s: want hosts that the mesh does not have, also not as spares", h)
 		}
+		if _, died := c.diedHosts[h]; died {
+			return m, fmt.Errorf("host %s died, and has not yet stopped its former ranks: try again later", h)
+		}
 	}
 	m.FirstGen = c.firstGenOfAdded((len(hosts) - r.Remove) * m.PerHost)
 	return m.Resize(slices.Concat(hosts[:len(hosts)-r.Remove], r.Add))

@@ -12,6 +12,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testproc"
+	"github.com/castnet-io/castnet/presence"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -92,6 +93,43 @@ func TestStep_removedRanksAreNotLost_CTL20(t *testing.T) {
 }
 
 // Hosts that are silent for a while may have another owner already.
+// A dead host leaves the mesh and returns. The stop of its former ranks would reach those of a
+// growth.
+func TestStep_returnedHostStopsFormerRanksOnceBeforeTheNextGrowth_CTL20(t *testing.T) {
+	m := meshOf(t, shape.Of("host", 2).With("gpu", 2), 2)
+	st, err := newState(Spec{Procs: m, Region: m.Extent.Region()})
+	require.NoError(t, err)
+	now := time.Now()
+	st.step(agent.Overlay{{First: 0, Count: 4, Status: agent.Status{Phase: agent.Running}}}, now)
+	last := m.Hosts[1]
+	is := func(s presence.State) []subjects.HostID {
+		return st.step(hostChange{Host: last, State: s, At: now}, now).staleHosts
+	}
+	is(presence.Dead)
+	small := m
+	small.FirstGen = st.firstGenOfAdded(2)
+	small, err = small.Resize(m.Hosts[:1])
+	require.NoError(t, err)
+	st.step(shrinkage{small, "no need"}, now)
+	st.step(resized{}, now)
+	c := &controller{state: st, started: true}
+	_, err = c.resizedMesh(agent.ResizeRequest{Add: []subjects.HostID{last}})
+	require.ErrorContains(t, err, "has not yet stopped its former ranks")
+	require.Equal(t, []subjects.HostID{last}, is(presence.Alive))
+	is(presence.Suspect)
+	require.Empty(t, is(presence.Alive), "a stop is under way")
+	st.step(staleStopped{last, errors.New("no answer")}, now)
+	_, err = c.resizedMesh(agent.ResizeRequest{Add: []subjects.HostID{last}})
+	require.ErrorContains(t, err, "has not yet stopped its former ranks")
+	is(presence.Suspect)
+	require.Equal(t, []subjects.HostID{last}, is(presence.Alive))
+	st.step(staleStopped{last, nil}, now)
+	_, err = c.resizedMesh(agent.ResizeRequest{Add: []subjects.HostID{last}})
+	require.NoError(t, err)
+	is(presence.Suspect)
+	require.Empty(t, is(presence.Alive))
+}
+
 // Ranks that never ran have ended already, so the stop of a failed growth awaits its host. The next
 // growth would start ranks on this host, and a late stop would end them.
 func TestResize_failedGrowthEndsOnceItsHostsHaveAnswered_CTL20(t *testing.T) {

@@ -97,6 +97,7 @@ func (c *controller) stopStale(ctx *actor.Context, host subjects.HostID) {
 			_, err = stopOn(work, hostAgent(p, host), s)
 		}
 		return func(ctx *actor.Context) {
+			c.handle(ctx, staleStopped{host, err})
 			if err != nil && !c.checkFenced(ctx, err) {
 				log := ctx.Log()
 				log.Warn().Err(err).Str("mesh", c.spec.id()).Stringer("host", host).

@@ -65,6 +65,8 @@ func (st *state) step(heard any, now time.Time) effects {
 		st.handleTimer(x, now)
 	case hostChange:
 		st.handleHostChange(x, h, now)
+	case staleStopped:
+		st.handleStaleStopped(h)
 	}
 	st.advanceEvacuations(x, now)
 	st.endRestarts(x)
