@@ -49,6 +49,7 @@ func (st *state) evacuate(x *effects, v evacuate) {
 	}
 	index := slices.Index(st.spec.Procs.Hosts, v.host)
 	movable := index >= 0 && st.supervisor != nil && !st.stopping && st.spec.Actors == nil
+	ranks := st.ranksAt(v.host, index)
 	if !movable || !st.replaceHost(index) {
 		x.evacuated = append(x.evacuated, evacuated{host: v.host})
 		return
@@ -57,7 +58,7 @@ func (st *state) evacuate(x *effects, v evacuate) {
 		index: index, maxConcurrent: max(v.maxConcurrent, 1), grace: v.grace,
 		reason: cmp.Or(v.reason, "its host is drained"),
 	}
-	for _, rank := range st.ranksOn(index) {
+	for _, rank := range ranks {
 		switch st.peek(rank).phase {
 		case stable, starting: // the others start in the new place
 			st.rankState(rank).oldHost = v.host
@@ -123,6 +124,29 @@ func (st *state) handleEvacuatedDeath(x *effects, m *evacuation, h hostChange, n
 		} else {
 			st.advance(x, rank, agent.Status{Phase: agent.Failed, Reason: reason}, e, now)
 		}
+	}
+}
+
+// ranksAt returns the ranks of a place that are on its host, not still on one under evacuation.
+func (st *state) ranksAt(host subjects.HostID, index int) []int {
+	return slices.DeleteFunc(st.ranksOn(index), func(rank int) bool { return st.hostOf(rank) != host })
+}
+
+// returnToEvacuated gives a place whose host died, without another spare, back to the host under
+// evacuation. The ranks there stay.
+func (st *state) returnToEvacuated(x *effects, index int) {
+	for _, host := range st.evacuatingHosts() {
+		m := st.evacuations[host]
+		if m.index != index {
+			continue
+		}
+		st.spec.Procs.Hosts = slices.Clone(st.spec.Procs.Hosts)
+		st.spec.Procs.Hosts[index] = host
+		for _, rank := range m.queue {
+			st.rankState(rank).oldHost = subjects.HostID{}
+		}
+		delete(st.evacuations, host)
+		x.evacuated = append(x.evacuated, evacuated{host, m.moved})
 	}
 }
 

@@ -278,12 +278,15 @@ func (st *state) endRanksOn(x *effects, index int, h hostChange, now time.Time) 
 	st.diedHosts[h.Host] = false
 	reason := fmt.Sprintf("host %s is dead: %s", h.Host.Label(), h.Reason)
 	e := lostProcEvent(h.Host, reason, h.At)
-	ranks := st.ranksOn(index)
+	ranks := st.ranksAt(h.Host, index)
 	x.procEnds = st.procEnds(ranks, e)
-	st.replaceHost(index)
+	isReplaced := st.replaceHost(index)
+	if !isReplaced {
+		st.returnToEvacuated(x, index)
+	}
 	for _, rank := range ranks {
 		switch {
-		case st.spec.Procs.Hosts[index] != h.Host:
+		case isReplaced:
 			st.advance(x, rank, agent.Status{Phase: agent.Failed, Reason: reason}, e, now)
 		case st.supervisor != nil:
 			s := agent.Status{Phase: agent.Failed, Reason: reason + "; not restarted: no spare host"}

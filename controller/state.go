@@ -22,7 +22,7 @@ type state struct {
 	rankStates
 	supervisor       *supervise.State
 	spares           sparePool
-	diedHosts        map[subjects.HostID]bool        // hosts that died; true: the stop of their procs is under way
+	diedHosts        map[subjects.HostID]bool        // hosts that died; true: their stop is sent
 	incarnations     map[subjects.HostID]uint64      // of live hosts, as far as known
 	withoutOrphans   map[subjects.HostID]bool        // dead hosts without live kept procs
 	evacuations      map[subjects.HostID]*evacuation // by the host under evacuation
