@@ -31,6 +31,7 @@ type fakeHost struct {
 	refuse error
 	mute   bool                          // says nothing to Create
 	busy   <-chan struct{}               // its ranks take so long to stop; nil: no time
+	still  int                           // as often it says to Stop that its ranks are stopping
 	renew  func() (agent.Overlay, error) // what it says to Keepalive; nil: how its ranks are
 
 	told testkit.Notes[string]
@@ -71,6 +72,11 @@ func (h *fakeHost) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overlay,
 		h.told.Add("urgent stop")
 	} else {
 		h.told.Add("stop")
+	}
+	if h.still > 0 {
+		h.still--
+		return agent.Overlay{{First: h.ranks[0], Count: len(h.ranks),
+			Status: agent.Status{Phase: agent.ShuttingDown}}}, nil
 	}
 	stopped := func(*actor.Context) agent.Overlay {
 		for _, r := range h.ranks {

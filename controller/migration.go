@@ -3,7 +3,6 @@ package controller
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -157,19 +156,12 @@ func (c *controller) stopForMove(ctx *actor.Context, l departure) {
 		Mesh: m.ID.String(), Rank: base, Gen: l.gen, ProcIndex: int(id.Index), Host: l.host.String(),
 		At: time.Now(),
 	})
+	limit := c.stopLimit(s.Grace)
 	ctx.Go(func(work context.Context) func(*actor.Context) {
-		work, cancel := context.WithTimeout(work, c.stopLimit(s.Grace))
-		defer cancel()
 		owners := actorOwners(work, p, id, self)
-		err := cmp.Or(err, whole, p.Bus().Control().Flush(work))
-		if err == nil {
-			var o agent.Overlay
-			o, err = stopOn(work, hostAgent(p, l.host), s)
-			o.Each(m.Extent.NumRanks(), func(rank int, s agent.Status) {
-				if rank == base && err == nil && !s.Phase.Terminal() {
-					err = fmt.Errorf("it is still %s", s)
-				}
-			})
+		err := cmp.Or(err, whole)
+		for isOver := err != nil; !isOver; {
+			isOver, err = stopRank(work, p, hostAgent(p, l.host), s, base, limit)
 		}
 		return func(ctx *actor.Context) {
 			if !c.checkFenced(ctx, err) {
@@ -177,6 +169,25 @@ func (c *controller) stopForMove(ctx *actor.Context, l departure) {
 			}
 		}
 	})
+}
+
+// stopRank asks a host to stop a rank. It returns false if the host answers that the rank still
+// runs: the host ends it (HOST-5), and its next generation has to wait.
+func stopRank(ctx context.Context, p *actor.Proc, host actor.Ref[agent.Agent], s agent.StopRequest, rank int,
+	limit time.Duration) (isOver bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := p.Bus().Control().Flush(ctx); err != nil {
+		return true, err
+	}
+	o, err := stopOn(ctx, host, s)
+	isOver = true
+	o.Each(rank+1, func(at int, s agent.Status) {
+		if at == rank && !s.Phase.Terminal() {
+			isOver = err != nil
+		}
+	})
+	return isOver, err
 }
 
 // ownersTimeout bounds the wait for a moving proc to list its actors' owners. The move does not
