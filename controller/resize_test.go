@@ -133,31 +133,32 @@ func TestStep_returnedHostStopsFormerRanksOnceBeforeTheNextGrowth_CTL20(t *testi
 // Ranks that never ran have ended already, so the stop of a failed growth awaits its host. The next
 // growth would start ranks on this host, and a late stop would end them.
 func TestResize_failedGrowthEndsOnceItsHostsHaveAnswered_CTL20(t *testing.T) {
-	r := newRig(t)
-	last, id := r.hosts[1], r.spec.Procs.Hosts[1]
+	busy := make(chan struct{})
+	r := newRig(t, func(h *fakeHost) {
+		if h.ranks[0] > 0 {
+			h.refuse, h.busy = errors.New("no room"), busy
+		}
+	})
+	last := r.spec.Procs.Hosts[1]
+	var err error
+	r.spec.Procs, err = r.spec.Procs.Resize(r.spec.Procs.Hosts[:1])
+	require.NoError(t, err)
+	r.spec.Region = r.spec.Procs.Extent.Region()
 	ref := r.own(t, r.spec)
 	create(t, ref)
 	wait(t, ref, agent.Running)
-	resize := func(q agent.ResizeRequest) (agent.ResizeResponse, error) {
-		q.ID = idOf(t, ref)
-		return agent.Resize.Call(testkit.Soon(t), ref, q)
-	}
-	_, err := resize(agent.ResizeRequest{Remove: 1})
-	require.NoError(t, err)
-	busy := make(chan struct{})
-	last.refuse, last.busy = errors.New("no room"), busy
+	more := agent.ResizeRequest{ID: idOf(t, ref), Add: []subjects.HostID{last}}
 	grown := make(chan agent.ResizeResponse, 1)
 	go func() {
-		said, err := resize(agent.ResizeRequest{Add: []subjects.HostID{id}})
+		said, err := agent.Resize.Call(testkit.Soon(t), ref, more)
 		assert.NoError(t, err)
 		grown <- said
 	}()
-	last.await(t, "stop", 2)
-	_, err = resize(agent.ResizeRequest{Add: []subjects.HostID{id}})
+	r.hosts[1].await(t, "stop", 1)
+	_, err = agent.Resize.Call(testkit.Soon(t), ref, more)
 	require.ErrorContains(t, err, "its hosts change already")
 	close(busy)
-	said := testkit.Next(t, grown)
-	require.Equal(t, agent.Failed, said.Statuses[0].Status.Phase)
+	require.Equal(t, agent.Failed, testkit.Next(t, grown).Statuses[0].Status.Phase)
 }
 
 func TestResize_ownerThatNoHostConfirmsAddsNoHost_CTL20(t *testing.T) {
