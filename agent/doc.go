@@ -17,8 +17,8 @@
 // # Contract
 //
 //   - AGT-1 (create): A second Create with the same spec returns the statuses; another spec is an
-//     error. When all ranks of a stopped resource have ended, Create begins their next generation.
-//     An ended generation never returns.
+//     error while a rank lives. When all ranks of a stopped resource have ended, Create begins
+//     their next generation. An ended generation never returns.
 //   - AGT-3 (status): The status of a rank only advances. Timeout and Unknown are results at the
 //     caller; no agent stores them. An unknown ID gives an empty reply, not an error.
 //     A host replies with all its ranks of a mesh.

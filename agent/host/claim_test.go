@@ -8,6 +8,7 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/agent/host"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -74,7 +75,12 @@ func TestRestart_rankRestartsWithoutTheOwnerOrOtherHosts_AGT1(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, r.states(t, m)[0].Gen)
 	require.Equal(t, m.Hosts, r.states(t, m)[0].Mesh.Hosts)
-	m.Command.Args = []string{"-c", "exit 4"}
-	_, err = agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m, Ranks: []int{0}, Gen: 2})
+	testkit.Until(t, "it has ended", func() bool { return r.states(t, m)[0].Status.Phase.Terminal() })
+	m.Hosts[0], m.Hosts[1] = m.Hosts[1], m.Hosts[0]
+	_, err = agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m, Ranks: []int{1}})
 	require.ErrorContains(t, err, "exists already with another spec")
+	_, err = agent.Create.Call(t.Context(), r.agent(), agent.CreateRequest{Procs: &m, Ranks: []int{1}, Gen: 2})
+	require.NoError(t, err, "the next generation is in another place")
+	require.Len(t, r.states(t, m), 1)
+	require.Equal(t, []int{1, 2}, []int{r.states(t, m)[0].Rank, r.states(t, m)[0].Gen})
 }
