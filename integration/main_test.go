@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -27,6 +28,8 @@ const (
 	// roleVariable makes the test binary an owner; see ownerMain.
 	roleVariable = "CASTNET_INTEGRATION"
 	roleOwner    = "owner"
+	// hostsVariable is the number of hosts that an owner awaits.
+	hostsVariable = "CASTNET_INTEGRATION_HOSTS"
 	// binVariable is the folder of the programs built by TestMain.
 	binVariable = "CASTNET_INTEGRATION_BIN"
 )
@@ -95,10 +98,15 @@ func ownerMain() int {
 		fmt.Println(err)
 		return 1
 	}
+	atLeast, err := strconv.Atoi(os.Getenv(hostsVariable))
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
 	fmt.Println("connected")
 	var procs mesh.ProcMesh
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		hosts, err := conn.Hosts(ctx)
+		hosts, err := conn.AwaitHosts(ctx, atLeast)
 		said := ""
 		if err == nil {
 			procs, said, err = obey(ctx, conn, hosts, procs, in.Text())

@@ -16,7 +16,7 @@ func TestBadProgram_errorNamesHostAndPath(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	conn := c.connect(t)
-	hosts, err := conn.Hosts(t.Context())
+	hosts, err := conn.AwaitHosts(t.Context(), 2)
 	require.NoError(t, err)
 	a, b := hosts.Infos()[0].ID.String(), hosts.Infos()[1].ID.String()
 	for path, want := range map[string]string{

@@ -110,7 +110,7 @@ func TestFaultC15_everyPendingCallFailsWhenItsProcDies(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	conn := c.connect(t)
-	procs := spawn(t, conn, 2)
+	procs := c.spawn(t, conn, 2)
 	sleepers, err := mesh.Spawn(t.Context(), procs, actortest.SleepActors, "sleepers", actor.None{})
 	require.NoError(t, err)
 	const calls = 8
@@ -143,7 +143,7 @@ func TestProcEnds_determineTheActorStatus(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	conn := c.connect(t)
-	procs := spawn(t, conn, 3)
+	procs := c.spawn(t, conn, 3)
 	actors, err := mesh.Spawn(t.Context(), procs, actortest.TestActors, "actors", actor.None{})
 	require.NoError(t, err)
 	for rank, f := range []actortest.Failure{{Kind: actortest.Exit}, {Kind: actortest.Exit, Code: 1},
