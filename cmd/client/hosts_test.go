@@ -115,7 +115,9 @@ func TestConfig_showsEffectiveValuesAndTheirSources(t *testing.T) {
 	c := newCluster(t, "a")
 	file := filepath.Join(t.TempDir(), "castnet.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("proc.ready-timeout: 2m\n"), 0o600))
-	c.env = slices.DeleteFunc(c.env, func(v string) bool { return strings.HasPrefix(v, "CASTNET_DELIVERY_") })
+	c.env = slices.DeleteFunc(c.env, func(v string) bool {
+		return strings.HasPrefix(v, "CASTNET_DELIVERY_") || strings.HasPrefix(v, "CASTNET_BUS_")
+	})
 	own := c.ok(t, "config", "show", "--changed", "--config", file)
 	require.Regexp(t,
 		`^KEY +VALUE +FROM +DEFAULT +VARIABLE\nproc\.ready-timeout +2m +\S+castnet\.yaml:1:1 +30s +CASTNET_PROC_READY_TIMEOUT\n$`, own)
