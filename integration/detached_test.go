@@ -85,8 +85,8 @@ func detached(t *testing.T, conn *mesh.Net) (d system.DetachedState, ok bool) {
 	return all[0], all[0].Reason == ""
 }
 
-// awaitNextOwner waits until a later system controller than the first owns the mesh. A controller that
-// is slow may lose its term, so there may have been several.
+// awaitNextOwner waits until a later system controller than the first owns the mesh. A controller
+// that is slow may lose its term, so there may have been several.
 func awaitNextOwner(t *testing.T, conn *mesh.Net, why string) (d system.DetachedState) {
 	t.Helper()
 	require.Eventually(t, func() (ok bool) {
@@ -125,7 +125,8 @@ func TestDetached_wordCountServesNATSClientsAndIsAdopted(t *testing.T) {
 	d := awaitNextOwner(t, conn, "the other hostd owns it")
 	require.Equal(t, before, testmesh.PIDs(t, conn, words.ID().String()))
 
-	adopter := c.start(t, "castnet", "adopt", "words", "--epoch", strconv.FormatUint(d.Claim.Epoch, 10), "-o", "ndjson")
+	epoch := strconv.FormatUint(d.Claim.Epoch, 10)
+	adopter := c.start(t, "castnet", "adopt", "words", "--epoch", epoch, "-o", "ndjson")
 	adopter.Out.Find(t, `"kind":"up"`)
 	_, ok := detached(t, conn)
 	require.False(t, ok)

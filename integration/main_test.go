@@ -84,8 +84,8 @@ func buildPrograms() (string, error) {
 // program is the path of a program built by TestMain.
 func program(name string) string { return filepath.Join(os.Getenv(binVariable), name) }
 
-// ownerLease is the time for which procs outlive their owner. An owner on a busy machine renews it in
-// time.
+// ownerLease is the time for which procs outlive their owner. An owner on a busy machine renews it
+// in time.
 const ownerLease = 5 * time.Second
 
 // ownerMain is a client for rough tests. It connects by its environment and prints `connected`. It

@@ -45,8 +45,8 @@ func requireReport(t *testing.T, out, folder string) {
 	}
 	require.Regexp(t, fmt.Sprintf(`(?m)^   1  %s +%d  █+$`, first, counts[first]), out)
 	require.Regexp(t, `its owner knows after [0-9.]+ m?s: .* failed on b-.*killed by signal 9`, out)
-	require.Regexp(t,
-		`the others still answer, in [0-9.]+ m?s: asked 8 · answered 7 · failed 1 \[host=1,proc=1\] · missing 0`, out)
+	require.Regexp(t, `the others still answer, in [0-9.]+ m?s: `+
+		`asked 8 · answered 7 · failed 1 \[host=1,proc=1\] · missing 0`, out)
 	require.Contains(t, out, "\ncleaned up in ")
 }
 

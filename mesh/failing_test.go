@@ -107,7 +107,7 @@ func TestSpawnProcs_failureEverywhereNamesEveryRank(t *testing.T) {
 // other runs.
 func TestSpawnProcs_hungHostFailsOnlyItsRanks(t *testing.T) {
 	t.Parallel()
-	halted := func(t *testing.T, spawn func(timeout time.Duration) map[int]agent.Status) (by map[int]agent.Status) {
+	halted := func(t *testing.T, spawn func(time.Duration) map[int]agent.Status) (by map[int]agent.Status) {
 		t.Helper()
 		for timeout := 3 * time.Second; ; timeout *= 2 { // a busy machine needs longer for the other one
 			if by = spawn(timeout); len(by) == 1 || timeout >= testkit.Patience {

@@ -197,7 +197,7 @@ func TestLease_actorsEndWhenTheirOwnerIsGone(t *testing.T) {
 	counters, err := mesh.SpawnActors(t.Context(), seen, counter,
 		mesh.ActorSpawnSpec[int64]{Label: "short", Params: 1, Lease: lease})
 	require.NoError(t, err)
-	time.Sleep(lease + 2*time.Second) // longer than the lease, which hosts time by their own clock: it is renewed
+	time.Sleep(lease + 2*time.Second) // hosts time the lease by their own clock: it is renewed
 	alive, err := procs.ActorStates(t.Context(), counters.Name())
 	require.NoError(t, err)
 	require.Equal(t, []agent.Phase{agent.Running, agent.Running}, phases(alive))

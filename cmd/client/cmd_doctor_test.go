@@ -34,8 +34,8 @@ func (c *cluster) doctor(t *testing.T, code int, args ...string) map[string]doct
 	return by
 }
 
-// doctorUntil runs the command until its findings are the expected ones, and returns them. On a busy
-// machine a request of doctor has no answer in time, which is a finding, too.
+// doctorUntil runs the command until its findings are the expected ones, and returns them. On a
+// busy machine a request of doctor has no answer in time, which is a finding, too.
 func (c *cluster) doctorUntil(t *testing.T, code int, good func(map[string]doctor.Finding) bool,
 	args ...string) (by map[string]doctor.Finding) {
 	t.Helper()
@@ -172,7 +172,8 @@ func TestDoctor_namesMissingPermissions(t *testing.T) {
 	t.Parallel()
 	c := guarded(t)
 	all := c.doctorUntil(t, cli.ExitFailure, func(all map[string]doctor.Finding) bool {
-		return all["permissions"].Result == doctor.ResultFail && strings.HasPrefix(all["hosts"].Found, "no host sends")
+		return all["permissions"].Result == doctor.ResultFail &&
+			strings.HasPrefix(all["hosts"].Found, "no host sends")
 	}, "--user", "short", "--password", "secret")
 	require.Equal(t, doctor.Finding{
 		Check: "permissions", Result: doctor.ResultFail, Suggestion: "allow that in the configuration of the server",

@@ -102,7 +102,8 @@ func TestMeshShow_printsTheOwnersView(t *testing.T) {
 	require.Contains(t, text, up.Mesh+
 		" is running with 3 of its 4 ranks:\n  [host=1,gpu=0] failed: killed by signal 9")
 	require.Contains(t, text, "castnet logs '"+up.Mesh+"[host=1,gpu=0]'")
-	v = saying(t, c, func(v inspect.View) bool { return len(v.Failures) > 0 }, "mesh", "show", "demo", "-o", "json")
+	v = saying(t, c, func(v inspect.View) bool { return len(v.Failures) > 0 },
+		"mesh", "show", "demo", "-o", "json")
 	require.Equal(t, 9, v.Failures[0].Signal)
 }
 

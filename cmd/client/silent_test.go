@@ -34,8 +34,8 @@ func (c *cluster) eventually(t *testing.T, good func(result) bool, args ...strin
 	return r
 }
 
-// shows runs a command, which must succeed, until its results match a pattern. It runs it again as a
-// user would, because owners and procs that take more than two seconds to answer are left out.
+// shows runs a command, which must succeed, until its results match a pattern. A command prints its
+// results without the owners and procs that take more than two seconds to answer.
 func (c *cluster) shows(t *testing.T, pattern string, args ...string) string {
 	t.Helper()
 	want := regexp.MustCompile(pattern)

@@ -13,7 +13,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// complete reports whether a sample has that number of procs, each with its counters and its memory.
+// complete reports whether a sample has that number of procs, each with its counters and memory.
 func complete(s inspect.Sample, procs int) bool {
 	return len(s.Procs) == procs && !slices.ContainsFunc(s.Procs, func(p inspect.ProcCounters) bool {
 		return p.Silent || p.Memory == 0
@@ -31,7 +31,8 @@ func TestTop_countsHandledMessages(t *testing.T) {
 		c.ok(t, "call", "demo[host=1,gpu=0]", "counter", "add", "1")
 	}
 	c.ok(t, "cast", "demo[host=1]", "counter", "add", "1")
-	l := saying(t, c, func(s inspect.Sample) bool { return complete(s, 4) }, "top", "--interval", "1ms", "-o", "ndjson")
+	l := saying(t, c, func(s inspect.Sample) bool { return complete(s, 4) },
+		"top", "--interval", "1ms", "-o", "ndjson")
 	got := l.Procs[0]
 	require.Equal(t, inspect.ProcCounters{Mesh: up.Mesh, Rank: 2, Point: "host=1,gpu=0", Host: got.Host,
 		Status: "running", Actors: 1, CPUTime: got.CPUTime, Latency: got.Latency,

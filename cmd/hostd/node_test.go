@@ -54,7 +54,7 @@ func (s site) connect(t *testing.T, o bus.Options) *mesh.Net {
 	return conn
 }
 
-// spawn starts a mesh of built-in counters at 40, two on the only host, and returns the procs' pids.
+// spawn starts a mesh of built-in counters at 40, two on the only host, and returns the pids.
 func spawn(t *testing.T, conn *mesh.Net) (mesh.ActorMesh[any], []int) {
 	t.Helper()
 	return spawnOn(t, conn, 1)

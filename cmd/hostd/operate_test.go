@@ -258,8 +258,9 @@ func TestHostd_appliesItsConfiguration(t *testing.T) {
 // scrape returns the metrics of a hostd. It scrapes again while the agent is slow to answer.
 func scrape(t *testing.T, d *daemon) (out string) {
 	t.Helper()
+	page := strings.TrimSuffix(d.ready.HTTP, "/readyz") + "/metrics"
 	testkit.Until(t, "the agent answers", func() bool {
-		r, err := http.Get(strings.TrimSuffix(d.ready.HTTP, "/readyz") + "/metrics") //nolint:noctx // it ends with the test
+		r, err := http.Get(page) //nolint:noctx // it ends with the test
 		require.NoError(t, err)
 		defer r.Body.Close()
 		body, err := io.ReadAll(r.Body)

@@ -35,9 +35,10 @@ func declare(t *testing.T, p *actor.Proc, name string, procs, perHost int) syste
 		w, err = system.Upsert.Call(testkit.Soon(t), ctl, system.UpsertRequest{Spec: system.Spec{
 			Name: name, Shape: shape.Of("x", procs), PerHost: perHost, Command: agent.Command{Path: agent.Builtin},
 		}})
-		if errors.Is(err, actor.ErrNoActor) || errors.Is(err, actor.ErrStopped) || errors.Is(err, actor.ErrNoProc) ||
-			errors.Is(err, actor.ErrProcDead) {
-			return false // its term has ended
+		for _, ended := range []error{actor.ErrNoActor, actor.ErrStopped, actor.ErrNoProc, actor.ErrProcDead} {
+			if errors.Is(err, ended) {
+				return false // the next term follows
+			}
 		}
 		require.NoError(t, err)
 		return true
