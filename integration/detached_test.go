@@ -48,8 +48,9 @@ func (s shell) answered(path string, args ...string) (stdout, stderr string, err
 		cmd.Stdout, cmd.Stderr = &out, &errs
 		err = cmd.Run()
 		stdout, stderr = out.String(), errs.String()
-		if err == nil || cmd.ProcessState.ExitCode() != cli.ExitPartial ||
-			!strings.Contains(stderr, "hosts did not answer") {
+		slow := strings.Contains(stderr, "hosts did not answer") ||
+			strings.Contains(stderr, "doctor: hosts has failed")
+		if err == nil || cmd.ProcessState.ExitCode() != cli.ExitPartial || !slow {
 			break
 		}
 	}
