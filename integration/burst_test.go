@@ -131,7 +131,7 @@ func TestBurst_foreignBurstEndsNoProcessAndLosesNoMessage(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	conn, nc := testmesh.Connect(t, c.server), foreign(t, c)
-	hosts, err := conn.Hosts(t.Context())
+	hosts, err := conn.AwaitHosts(t.Context(), 2)
 	require.NoError(t, err)
 	procs, err := hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "demo", PerHost: shape.Of("gpu", 1), Command: mesh.Command{Path: agent.Builtin},

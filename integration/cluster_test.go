@@ -183,9 +183,9 @@ func (c *cluster) connect(t *testing.T, change ...func(*mesh.Options)) *mesh.Net
 }
 
 // spawn starts some procs of this binary on each host.
-func spawn(t *testing.T, conn *mesh.Net, perHost int) mesh.ProcMesh {
+func (c *cluster) spawn(t *testing.T, conn *mesh.Net, perHost int) mesh.ProcMesh {
 	t.Helper()
-	hosts, err := conn.Hosts(t.Context())
+	hosts, err := conn.AwaitHosts(t.Context(), len(c.nodes))
 	require.NoError(t, err)
 	procs, err := hosts.Spawn(t.Context(), "workers", shape.Of("proc", perHost))
 	require.NoError(t, err)

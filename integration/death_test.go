@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,7 +25,7 @@ func TestKilledProc_isReportedToItsOwnerAndOthersAnswer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	conn := c.connect(t)
-	procs := spawn(t, conn, 4)
+	procs := c.spawn(t, conn, 4)
 	m := counters(t, procs)
 	pid := testmesh.PIDs(t, conn, procs.ID().String())[5]
 	require.NotZero(t, pid)
@@ -49,7 +50,7 @@ func TestKilledHost_endsItsProcs(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	conn := c.connect(t)
-	procs := spawn(t, conn, 4)
+	procs := c.spawn(t, conn, 4)
 	require.Len(t, testmesh.PIDs(t, conn, procs.ID().String()), 4)
 	c.nodes[0].kill(t)
 	self, err := os.Executable()
@@ -102,7 +103,7 @@ func TestKilledOwner_allocatedHostsEndAndTakenOnesContinue(t *testing.T) {
 	alive, err := attached.Ping(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []bool{true}, alive.Values())
-	spawn(t, conn, 1)
+	c.spawn(t, conn, 1)
 	sweep(t, o.Env)
 }
 
@@ -118,7 +119,8 @@ func (c *cluster) startOwner(t *testing.T, path string) *owner {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(cmp.Or(path, self))
-	cmd.Env, cmd.Stderr = append(c.environment(t), roleVariable+"="+roleOwner), os.Stderr
+	cmd.Env, cmd.Stderr = append(c.environment(t), roleVariable+"="+roleOwner,
+		hostsVariable+"="+strconv.Itoa(len(c.nodes))), os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	o := &owner{testkit.Start(t, cmd), in}

@@ -16,7 +16,7 @@ import (
 // foreign is a plain NATS client.
 func foreign(t *testing.T, c *cluster) *nats.Conn {
 	t.Helper()
-	nc, err := nats.Connect(c.server.URL(), nats.Token(token))
+	nc, err := nats.Connect(c.server.URL(), nats.Token(token), nats.Timeout(testkit.Patience))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	return nc
@@ -43,7 +43,7 @@ func TestForeignCast_reachesEveryRankInJSON(t *testing.T) {
 	skipIfRecorded(t)
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	procs := spawn(t, c.connect(t), 4)
+	procs := c.spawn(t, c.connect(t), 4)
 	m := counters(t, procs)
 	folder := corpus(t)
 	subject := func(endpoint, where string) string {
@@ -78,7 +78,7 @@ func TestForeignCast_badRequestGetsAnError(t *testing.T) {
 	skipIfRecorded(t)
 	t.Parallel()
 	c := newCluster(t, "a")
-	procs := spawn(t, c.connect(t), 2)
+	procs := c.spawn(t, c.connect(t), 2)
 	m := counters(t, procs)
 	nc := foreign(t, c)
 	for _, bad := range []struct{ actor, endpoint, body, want string }{

@@ -39,7 +39,7 @@ func newGatewayed(t *testing.T, labels ...string) *gatewayed {
 	c := newCluster(t, labels...)
 	g := &gatewayed{T: t, cluster: c, net: c.connect(t), nc: foreign(t, c), cli: natsCLI(t),
 		env: c.environment(t)}
-	hosts, err := g.net.Hosts(t.Context())
+	hosts, err := g.net.AwaitHosts(t.Context(), len(labels))
 	require.NoError(t, err)
 	g.procs, err = hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "demo", PerHost: shape.Of("gpu", 2), Command: mesh.Command{Path: agent.Builtin},

@@ -49,7 +49,7 @@ func (c *cluster) addListener(t *testing.T, by string) {
 	if by == "" {
 		return
 	}
-	o := bus.Options{URL: c.server.URL(), Token: c.server.Token()}
+	o := bus.Options{URL: c.server.URL(), Token: c.server.Token(), ConnectTimeout: testkit.Patience}
 	if by == mirror {
 		o.User, o.Password = mirror, mirror
 	}

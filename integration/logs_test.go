@@ -37,7 +37,7 @@ func TestStreamLogs_foldsRealProcsAndReportsAKilledHost(t *testing.T) {
 	c := newCluster(t, "a", "b")
 	conn := c.connect(t)
 	require.NoError(t, config.LogsMirror.Override(conn.Config(), true))
-	procs := spawn(t, conn, 4)
+	procs := c.spawn(t, conn, 4)
 	printers, err := mesh.Spawn(t.Context(), procs, printer, "printers", actor.None{})
 	require.NoError(t, err)
 	var heard testkit.Notes[string]

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -27,6 +28,8 @@ const (
 	// roleVariable makes the test binary an owner; see ownerMain.
 	roleVariable = "CASTNET_INTEGRATION"
 	roleOwner    = "owner"
+	// hostsVariable is the number of hosts that an owner awaits.
+	hostsVariable = "CASTNET_INTEGRATION_HOSTS"
 	// binVariable is the folder of the programs built by TestMain.
 	binVariable = "CASTNET_INTEGRATION_BIN"
 )
@@ -81,8 +84,9 @@ func buildPrograms() (string, error) {
 // program is the path of a program built by TestMain.
 func program(name string) string { return filepath.Join(os.Getenv(binVariable), name) }
 
-// ownerLease is the time for which procs outlive their owner.
-const ownerLease = time.Second
+// ownerLease is the time for which procs outlive their owner. An owner on a busy machine renews it
+// in time.
+const ownerLease = 5 * time.Second
 
 // ownerMain is a client for rough tests. It connects by its environment and prints `connected`. It
 // obeys each line of stdin, and prints the result or the error. It ends with stdin.
@@ -95,10 +99,15 @@ func ownerMain() int {
 		fmt.Println(err)
 		return 1
 	}
+	atLeast, err := strconv.Atoi(os.Getenv(hostsVariable))
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
 	fmt.Println("connected")
 	var procs mesh.ProcMesh
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		hosts, err := conn.Hosts(ctx)
+		hosts, err := conn.AwaitHosts(ctx, atLeast)
 		said := ""
 		if err == nil {
 			procs, said, err = obey(ctx, conn, hosts, procs, in.Text())

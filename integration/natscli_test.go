@@ -50,7 +50,7 @@ type caster struct {
 func newCaster(t *testing.T) *caster {
 	t.Helper()
 	c := newCluster(t, "a", "b")
-	hosts, err := c.connect(t).Hosts(t.Context())
+	hosts, err := c.connect(t).AwaitHosts(t.Context(), 2)
 	require.NoError(t, err)
 	procs, err := hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "demo", PerHost: shape.Of("gpu", 2), Command: mesh.Command{Path: agent.Builtin},

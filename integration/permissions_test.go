@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -42,8 +41,9 @@ func TestPermissions_documentedOnesSuffice(t *testing.T) {
 	t.Parallel()
 	c := onServer(t, embed.Options{ConfigFile: documented(t)})
 	c.user = "hostd"
-	conn, err := mesh.Connect(t.Context(),
-		mesh.Options{Bus: &bus.Options{URL: c.server.URL(), User: "program", Password: "program"}})
+	conn, err := mesh.Connect(t.Context(), mesh.Options{Bus: &bus.Options{
+		URL: c.server.URL(), User: "program", Password: "program", ConnectTimeout: testkit.Patience,
+	}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close(context.Background())) })
 	a := c.startNode(t, "a")
@@ -74,10 +74,7 @@ func TestPermissions_documentedOnesSuffice(t *testing.T) {
 	castsWith(t, bus.Options{URL: c.server.URL(), User: "caller", Password: "caller"}, subjects.Anon().String())
 
 	first.kill(t)
-	require.Eventually(t, func() bool {
-		d, ok := detached(t, conn)
-		return ok && d.Claim.Epoch == 3
-	}, testkit.Patience, poll, second.Said())
+	awaitNextOwner(t, conn, "the other hostd owns it")
 	require.Contains(t, s.run(client, "worlds"), "train", "it was read again")
 	require.Equal(t, "2\n", s.run(client, "cast", "demo", "counter", "add", "1", "--reduce", "sum"))
 	s.run(client, "stop", "demo")
@@ -96,11 +93,9 @@ func (s shell) worksAsAProgram(t *testing.T, client string) {
 		"call demo[host=0] counter get", "cast demo counter get", "spawn more --hosts a --per-host 2 --detach",
 		"mesh restart more --force", "stop more",
 	} {
-		cmd := exec.CommandContext(s.Context(), client, strings.Fields(args)...)
-		cmd.Env = s.env
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "client %s: %s", args, out)
-		require.NotRegexp(t, "permission denied|no permission|may not (publish|subscribe)", string(out),
+		out, errs, err := s.answered(client, strings.Fields(args)...)
+		require.NoError(t, err, "client %s: %s%s", args, out, errs)
+		require.NotRegexp(t, "permission denied|no permission|may not (publish|subscribe)", out+errs,
 			"client %s", args)
 	}
 }
@@ -108,7 +103,7 @@ func (s shell) worksAsAProgram(t *testing.T, client string) {
 // ownsAMesh spawns, casts and stops, as a program does.
 func ownsAMesh(t *testing.T, conn *mesh.Net) {
 	t.Helper()
-	hosts, err := conn.Hosts(t.Context())
+	hosts, err := conn.AwaitHosts(t.Context(), 2)
 	require.NoError(t, err)
 	procs, err := hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "own", PerHost: shape.Of("gpu", 2), Command: mesh.Command{Path: agent.Builtin},

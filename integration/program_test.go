@@ -44,9 +44,9 @@ func requireReport(t *testing.T, out, folder string) {
 		}
 	}
 	require.Regexp(t, fmt.Sprintf(`(?m)^   1  %s +%d  █+$`, first, counts[first]), out)
-	require.Regexp(t, `its owner knows after [0-9.]+ ms: .* failed on b-.*killed by signal 9`, out)
-	require.Regexp(t,
-		`the others still answer, in [0-9.]+ ms: asked 8 · answered 7 · failed 1 \[host=1,proc=1\] · missing 0`, out)
+	require.Regexp(t, `its owner knows after [0-9.]+ m?s: .* failed on b-.*killed by signal 9`, out)
+	require.Regexp(t, `the others still answer, in [0-9.]+ m?s: `+
+		`asked 8 · answered 7 · failed 1 \[host=1,proc=1\] · missing 0`, out)
 	require.Contains(t, out, "\ncleaned up in ")
 }
 
@@ -131,6 +131,8 @@ func TestDemo_killEndsItsHosts(t *testing.T) {
 func TestHello_countsOnEveryProc(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
+	_, err := c.connect(t).AwaitHosts(t.Context(), 2)
+	require.NoError(t, err)
 	out, code := c.run(t, "hello")
 	require.Zero(t, code, out)
 	require.Equal(t, "host=2,gpu=4: gpu 3 of host 0 counts 5; gpus 0 and 1 of all hosts count 4\n", out)

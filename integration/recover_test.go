@@ -19,7 +19,7 @@ func TestKilledHost_ranksFailAndTheOwnerIsNotified(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	conn := c.connect(t)
-	procs := spawn(t, conn, 2)
+	procs := c.spawn(t, conn, 2)
 	m := counters(t, procs)
 	c.nodes[1].kill(t)
 	told := map[int]string{}

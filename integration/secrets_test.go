@@ -138,6 +138,7 @@ func TestSecrets_appearNowhereElse(t *testing.T) {
 	require.Equal(t, secret+"token", local.Token)
 	b := s.startHostd("b", "--nats", local.URL)
 	o := bus.FromEnv(s.getenv)
+	o.ConnectTimeout = testkit.Patience
 	conn, err := mesh.Connect(t.Context(), mesh.Options{Bus: &o})
 	require.NoError(t, err)
 	watching, err := bus.Open(t.Context(), o)

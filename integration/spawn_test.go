@@ -16,7 +16,7 @@ func TestBadProgram_errorNamesHostAndPath(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
 	conn := c.connect(t)
-	hosts, err := conn.Hosts(t.Context())
+	hosts, err := conn.AwaitHosts(t.Context(), 2)
 	require.NoError(t, err)
 	a, b := hosts.Infos()[0].ID.String(), hosts.Infos()[1].ID.String()
 	for path, want := range map[string]string{
@@ -26,10 +26,13 @@ func TestBadProgram_errorNamesHostAndPath(t *testing.T) {
 		"/etc/passwd":     `command "/etc/passwd": want an executable file`,
 		"hostd":           `command "hostd": want an absolute path on the host`,
 	} {
-		_, err := hosts.SpawnProcs(t.Context(),
-			mesh.SpawnSpec{Name: "bad", PerHost: shape.Of("gpu", 1), Command: mesh.Command{Path: path}})
 		var failed *mesh.SpawnError
-		require.ErrorAs(t, err, &failed, path)
+		testkit.Until(t, "both ranks are named", func() bool { // after the first failure the other has 2 s
+			_, err = hosts.SpawnProcs(t.Context(),
+				mesh.SpawnSpec{Name: "bad", PerHost: shape.Of("gpu", 1), Command: mesh.Command{Path: path}})
+			require.ErrorAs(t, err, &failed, path)
+			return len(failed.Failed) > 1
+		})
 		require.Len(t, failed.Failed, 2, path)
 		require.Equal(t, []string{a, b}, []string{failed.Failed[0].Host, failed.Failed[1].Host})
 		require.ErrorContains(t, err, want)

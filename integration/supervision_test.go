@@ -62,9 +62,10 @@ func TestOrphanedActors_endWithTheirControllersProcess(t *testing.T) {
 	require.NoError(t, err)
 	enders, err := mesh.Spawn(t.Context(), apart, actortest.TestActors, "enders", actor.None{})
 	require.NoError(t, err)
-	kept, err := keep.Call(t.Context(), keepers.Ref(0), charge{procs, time.Second})
+	const lease = 5 * time.Second // a keeper on a busy machine renews it in time
+	kept, err := keep.Call(t.Context(), keepers.Ref(0), charge{procs, lease})
 	require.NoError(t, err)
-	time.Sleep(1500 * time.Millisecond) // longer than their lease, which agents time by their own clock
+	time.Sleep(lease + 2*time.Second) // longer than their lease, which agents time by their own clock
 	require.Equal(t, map[agent.Phase]int{agent.Running: 4}, phases(t, procs, kept.Name()))
 
 	require.NoError(t, actortest.CauseFailure.Send(t.Context(), enders.Ref(0),
@@ -78,12 +79,12 @@ func TestOrphanedActors_endWithTheirControllersProcess(t *testing.T) {
 		testkit.Patience, poll)
 	states, err := procs.ActorStates(t.Context(), kept.Name())
 	require.NoError(t, err)
-	require.Equal(t, agent.OrphanedReason(time.Second), states.Values()[3].Status.Reason)
+	require.Equal(t, agent.OrphanedReason(lease), states.Values()[3].Status.Reason)
 	require.Len(t, testmesh.PIDs(t, conn, procs.ID().String()), 4, "the procs have another owner")
 	orphans := 0
 	for e, err := range kept.Via(conn).Watch(testkit.Soon(t)) {
 		if err == nil {
-			require.Equal(t, agent.OrphanedReason(time.Second), e.Reason)
+			require.Equal(t, agent.OrphanedReason(lease), e.Reason)
 			orphans++
 			continue
 		}
@@ -110,7 +111,7 @@ func TestFaultC15_everyPendingCallFailsWhenItsProcDies(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	conn := c.connect(t)
-	procs := spawn(t, conn, 2)
+	procs := c.spawn(t, conn, 2)
 	sleepers, err := mesh.Spawn(t.Context(), procs, actortest.SleepActors, "sleepers", actor.None{})
 	require.NoError(t, err)
 	const calls = 8
@@ -143,7 +144,7 @@ func TestProcEnds_determineTheActorStatus(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
 	conn := c.connect(t)
-	procs := spawn(t, conn, 3)
+	procs := c.spawn(t, conn, 3)
 	actors, err := mesh.Spawn(t.Context(), procs, actortest.TestActors, "actors", actor.None{})
 	require.NoError(t, err)
 	for rank, f := range []actortest.Failure{{Kind: actortest.Exit}, {Kind: actortest.Exit, Code: 1},

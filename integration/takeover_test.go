@@ -19,7 +19,7 @@ import (
 func TestTakeOver_returnsAfterTheSlowestHostHasAccepted_MESH14(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	procs := spawn(t, c.connect(t), 1)
+	procs := c.spawn(t, c.connect(t), 1)
 	other := c.connect(t, func(o *mesh.Options) {
 		require.NoError(t, config.ProcQueryTimeout.Override(o.Config, time.Second))
 	})

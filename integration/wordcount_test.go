@@ -73,7 +73,7 @@ func counters(t *testing.T, procs mesh.ProcMesh) mesh.ActorMesh[*counting.Counte
 func TestWordCount_matchesASingleProcess(t *testing.T) { // WC-1
 	t.Parallel()
 	c := newCluster(t, "a", "b")
-	m := counters(t, spawn(t, c.connect(t), 4))
+	m := counters(t, c.spawn(t, c.connect(t), 4))
 	// a binary built with -trimpath does not know it
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestWordCount_matchesASingleProcess(t *testing.T) { // WC-1
 func TestWordCount_splitsOversizedShards(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
-	m := counters(t, spawn(t, c.connect(t), 2))
+	m := counters(t, c.spawn(t, c.connect(t), 2))
 	folder := corpus(t)
 	_, err := counting.Count(t.Context(), m, counting.Job{Folder: folder, Suffix: ".go"})
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func TestWordCount_splitsOversizedShards(t *testing.T) {
 func TestWordCount_reportsABadFolder(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
-	m := counters(t, spawn(t, c.connect(t), 2))
+	m := counters(t, c.spawn(t, c.connect(t), 2))
 	for folder, want := range map[string]string{
 		"/does/not/exist":           "/does/not/exist: no such file or directory",
 		"relative":                  `"relative": want an absolute path`,

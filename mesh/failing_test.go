@@ -15,6 +15,7 @@ import (
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
@@ -43,6 +44,17 @@ func hurt(t *testing.T, open func(ctx context.Context, host int, o bus.Options) 
 	hosts, err := c.Attach(t.Context(), "hosts", ids...)
 	require.NoError(t, err)
 	return c, hosts
+}
+
+// allRefused is refused, again while the error names only one of the two ranks: after the first
+// failure the other has 2 s.
+func allRefused(t *testing.T, c *cluster, hosts mesh.HostMesh, s mesh.SpawnSpec) (by map[int]agent.Status) {
+	t.Helper()
+	testkit.Until(t, "both ranks are named", func() bool {
+		by = refused(t, c, hosts, s)
+		return len(by) > 1
+	})
+	return by
 }
 
 // refused spawns an impossible mesh. It requires that the error names every failed rank with its
@@ -76,7 +88,7 @@ func TestSpawnProcs_failureEverywhereNamesEveryRank(t *testing.T) {
 		c, hosts := hurt(t, nil)
 		path, err := filepath.EvalSymlinks("/bin/sh")
 		require.NoError(t, err)
-		by := refused(t, c, hosts, mesh.SpawnSpec{Name: "failing",
+		by := allRefused(t, c, hosts, mesh.SpawnSpec{Name: "failing",
 			Command: mesh.Command{Path: path, Args: []string{"-c", "echo no luck >&2; false"}}})
 		want := agent.Status{Phase: agent.Failed, Reason: "exited with code 1\n  stderr: no luck"}
 		require.Equal(t, map[int]agent.Status{0: want, 1: want}, by)
@@ -87,7 +99,7 @@ func TestSpawnProcs_failureEverywhereNamesEveryRank(t *testing.T) {
 		})
 		want := agent.Status{Phase: agent.Failed, Reason: "no luck"}
 		require.Equal(t, map[int]agent.Status{0: want, 1: want},
-			refused(t, c, hosts, mesh.SpawnSpec{Name: "failing"}))
+			allRefused(t, c, hosts, mesh.SpawnSpec{Name: "failing"}))
 	})
 }
 
@@ -95,24 +107,31 @@ func TestSpawnProcs_failureEverywhereNamesEveryRank(t *testing.T) {
 // other runs.
 func TestSpawnProcs_hungHostFailsOnlyItsRanks(t *testing.T) {
 	t.Parallel()
-	halted := func(t *testing.T, by map[int]agent.Status) {
+	halted := func(t *testing.T, spawn func(time.Duration) map[int]agent.Status) (by map[int]agent.Status) {
 		t.Helper()
+		for timeout := 3 * time.Second; ; timeout *= 2 { // a busy machine needs longer for the other one
+			if by = spawn(timeout); len(by) == 1 || timeout >= testkit.Patience {
+				break
+			}
+		}
 		require.Len(t, by, 1, "the other one ran")
 		for _, s := range by {
 			require.Equal(t, agent.Timeout, s.Phase)
 			require.True(t, strings.HasPrefix(s.Reason, "still initializing after "), s.Reason)
 		}
+		return by
 	}
-	const timeout = 3 * time.Second // a busy machine starts a proc in that
 	t.Run("processes", func(t *testing.T) {
 		t.Parallel()
 		c, hosts := hurt(t, nil)
-		first := filepath.Join(t.TempDir(), "first") // whoever makes it halts
-		script := "mkdir " + first + " 2>/dev/null && exec sleep 60; exec " + ownPath(t)
-		halted(t, refused(t, c, hosts, mesh.SpawnSpec{
-			Name: "halting", ProgressTimeout: timeout,
-			Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", script}},
-		}))
+		halted(t, func(timeout time.Duration) map[int]agent.Status {
+			first := filepath.Join(t.TempDir(), "first") // whoever makes it halts
+			script := "mkdir " + first + " 2>/dev/null && exec sleep 600; exec " + ownPath(t)
+			return refused(t, c, hosts, mesh.SpawnSpec{
+				Name: "halting", ProgressTimeout: timeout,
+				Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", script}},
+			})
+		})
 	})
 	t.Run("local", func(t *testing.T) {
 		t.Parallel()
@@ -123,8 +142,9 @@ func TestSpawnProcs_hungHostFailsOnlyItsRanks(t *testing.T) {
 			}
 			return bus.Open(ctx, o)
 		})
-		by := refused(t, c, hosts, mesh.SpawnSpec{Name: "halting", ProgressTimeout: timeout})
-		halted(t, by)
+		by := halted(t, func(timeout time.Duration) map[int]agent.Status {
+			return refused(t, c, hosts, mesh.SpawnSpec{Name: "halting", ProgressTimeout: timeout})
+		})
 		require.Contains(t, by, 0)
 	})
 }
@@ -147,7 +167,7 @@ func TestHostReady_endsAProcThatIsNotReadyInTime(t *testing.T) {
 			want := agent.Status{
 				Phase: agent.Failed, Reason: "not ready within 300ms: its program has to call proc.Main by then",
 			}
-			by := refused(t, c, mine, mesh.SpawnSpec{Name: "silent",
+			by := allRefused(t, c, mine, mesh.SpawnSpec{Name: "silent",
 				Command: mesh.Command{Path: "/bin/sh", Args: []string{"-c", "exec sleep 60"}}})
 			require.Equal(t, map[int]agent.Status{0: want, 1: want}, by)
 		})

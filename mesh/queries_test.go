@@ -146,14 +146,19 @@ func TestSpawnProcs_progressTimeoutNamesSilentRanks(t *testing.T) {
 	hosts := c.AllHosts(t, c.Net)
 	self, err := os.Executable()
 	require.NoError(t, err)
-	first := filepath.Join(t.TempDir(), "first") // who makes it sleeps
-	_, err = hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
-		Name: "halting", PerHost: shape.Unit(), ProgressTimeout: 3 * time.Second,
-		Command: mesh.Command{Path: "/bin/sh",
-			Args: []string{"-c", `mkdir "$0" 2>/dev/null && exec sleep 60; exec "$1"`, first, self}},
-	})
 	var failed *mesh.SpawnError
-	require.ErrorAs(t, err, &failed)
+	for timeout := 3 * time.Second; ; timeout *= 2 { // a busy machine needs longer for the other one
+		first := filepath.Join(t.TempDir(), "first") // who makes it sleeps
+		_, err = hosts.SpawnProcs(t.Context(), mesh.SpawnSpec{
+			Name: "halting", PerHost: shape.Unit(), ProgressTimeout: timeout,
+			Command: mesh.Command{Path: "/bin/sh",
+				Args: []string{"-c", `mkdir "$0" 2>/dev/null && exec sleep 600; exec "$1"`, first, self}},
+		})
+		require.ErrorAs(t, err, &failed)
+		if len(failed.Failed) == 1 || timeout >= testkit.Patience {
+			break
+		}
+	}
 	require.Equal(t, 2, failed.Ranks)
 	require.Len(t, failed.Failed, 1)
 	require.Equal(t, agent.Timeout, failed.Failed[0].Status.Phase)
@@ -188,10 +193,11 @@ func TestLease_actorsEndWhenTheirOwnerIsGone(t *testing.T) {
 	other := c.Connect(t)
 	seen, err := other.Lookup(t.Context(), "workers")
 	require.NoError(t, err)
+	const lease = 5 * time.Second // an owner on a busy machine renews it in time
 	counters, err := mesh.SpawnActors(t.Context(), seen, counter,
-		mesh.ActorSpawnSpec[int64]{Label: "short", Params: 1, Lease: 2 * time.Second})
+		mesh.ActorSpawnSpec[int64]{Label: "short", Params: 1, Lease: lease})
 	require.NoError(t, err)
-	time.Sleep(5 * time.Second / 2) // longer than the lease, which hosts time by their own clock: it is renewed
+	time.Sleep(lease + 2*time.Second) // hosts time the lease by their own clock: it is renewed
 	alive, err := procs.ActorStates(t.Context(), counters.Name())
 	require.NoError(t, err)
 	require.Equal(t, []agent.Phase{agent.Running, agent.Running}, phases(alive))

@@ -2,12 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/testkit"
 )
 
 func TestMetrics_addUpTheProcsOfEachHost(t *testing.T) {
@@ -15,12 +18,14 @@ func TestMetrics_addUpTheProcsOfEachHost(t *testing.T) {
 	c := newCluster(t, "a", "b")
 	c.up(t, "--per-host", "gpu=2", "--params", "10")
 	c.ok(t, "cast", "demo", "counter", "add", "1")
-	out := c.ok(t, "metrics")
-	for _, host := range []string{"a", "b"} {
-		require.Contains(t, out, `castnet_ranks{host="`+host+`",mesh="demo",phase="running"} 2`+"\n")
-		require.Contains(t, out,
-			`castnet_messages_handled_total{endpoint="add",host="`+host+`",mesh="demo",type="counter"} 2`+"\n")
-	}
+	testkit.Until(t, "each host adds up its two procs", func() bool {
+		out := c.ok(t, "metrics")
+		return !slices.ContainsFunc([]string{"a", "b"}, func(host string) bool {
+			return !strings.Contains(out, `castnet_ranks{host="`+host+`",mesh="demo",phase="running"} 2`+"\n") ||
+				!strings.Contains(out, `castnet_messages_handled_total{endpoint="add",host="`+host+
+					`",mesh="demo",type="counter"} 2`+"\n")
+		})
+	})
 	require.NotContains(t, c.ok(t, "metrics", "b"), `host="a"`)
 
 	all := decode[[]agent.Metrics](t, c.ok(t, "metrics", "a", "-o", "json"))

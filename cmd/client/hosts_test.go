@@ -14,6 +14,7 @@ import (
 	"github.com/castnet-io/castnet/cmd/client/internal/heldmesh"
 	"github.com/castnet-io/castnet/config"
 	"github.com/castnet-io/castnet/internal/cli"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh/inspect"
 )
 
@@ -38,14 +39,14 @@ func TestHosts_canBeCordonedDrainedAndShutDown(t *testing.T) {
 	c.ok(t, "hosts", "uncordon", "a")
 
 	c.up(t, "demo", "--per-host", "gpu=2")
-	drained := decode[[]hostActionRecord](t, c.ok(t, "hosts", "drain", "b", "--grace", "2s", "--max-concurrent",
-		"2", "-o", "json"))
+	drained := decode[[]hostActionRecord](t, c.ok(t, "hosts", "drain", "b", "--grace", testkit.Patience.String(),
+		"--max-concurrent", "2", "-o", "json"))
 	require.Len(t, drained, 1)
 	require.Equal(t, hostActionRecord{Host: "b", ID: drained[0].ID, Result: "drained", Asked: 2,
 		Ended: 2}, drained[0])
 	mode("a open, b open, c open")
 	require.Equal(t, "HOST  RESULT     PROCS\nb     shut down  0 ended\nc     shut down  2 ended\n",
-		c.ok(t, "hosts", "shutdown", "c", "b", "--grace", "2s"))
+		c.ok(t, "hosts", "shutdown", "c", "b", "--grace", testkit.Patience.String()))
 	again := c.client(t, "hosts", "shutdown", "c", "a", "--timeout", "5s")
 	require.Zero(t, again.code, "a departed host is reported again: %s", again.err)
 }
@@ -115,7 +116,9 @@ func TestConfig_showsEffectiveValuesAndTheirSources(t *testing.T) {
 	c := newCluster(t, "a")
 	file := filepath.Join(t.TempDir(), "castnet.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("proc.ready-timeout: 2m\n"), 0o600))
-	c.env = slices.DeleteFunc(c.env, func(v string) bool { return strings.HasPrefix(v, "CASTNET_DELIVERY_") })
+	c.env = slices.DeleteFunc(c.env, func(v string) bool {
+		return strings.HasPrefix(v, "CASTNET_DELIVERY_") || strings.HasPrefix(v, "CASTNET_BUS_")
+	})
 	own := c.ok(t, "config", "show", "--changed", "--config", file)
 	require.Regexp(t,
 		`^KEY +VALUE +FROM +DEFAULT +VARIABLE\nproc\.ready-timeout +2m +\S+castnet\.yaml:1:1 +30s +CASTNET_PROC_READY_TIMEOUT\n$`, own)

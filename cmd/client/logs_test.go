@@ -119,7 +119,7 @@ func TestLogs_followContinuesWithTheNextGeneration(t *testing.T) {
 func TestLogs_followEndsWithAMeshThatLostItsOwner(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a")
-	up, _ := c.up(t, "--per-host", "gpu=2", "--actor", "echo", "--lease", "1s")
+	up, _ := c.up(t, "--per-host", "gpu=2", "--actor", "echo", "--lease", "5s") // a busy one renews it in time
 	b := start(t, c.env, "logs", "demo", "-f")
 	up.Send(t, os.Kill)
 	require.Zero(t, b.Exit(t), b.Err)

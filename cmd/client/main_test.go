@@ -97,7 +97,7 @@ func talkerDef() actor.Def {
 // startHost starts a host and its gateway, and returns a function that stops both.
 func startHost(ctx context.Context, url, token, label string, change ...func(*host.Options)) (*host.Host,
 	func(context.Context) error, error) {
-	o := bus.Options{URL: url, Token: token}
+	o := bus.Options{URL: url, Token: token, ConnectTimeout: testkit.Patience}
 	named := o
 	named.Name = "host/" + label
 	b, err := bus.Open(ctx, named)
@@ -172,7 +172,7 @@ func baseEnv(dir string) []string {
 	return []string{
 		roleVar + "=client", "PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + os.TempDir(),
 		"XDG_RUNTIME_DIR=" + dir, "XDG_CONFIG_HOME=" + dir, "CASTNET_DELIVERY_NO_RESPONDER_TIMEOUT=100ms",
-		"GOCOVERDIR=" + os.Getenv("GOCOVERDIR"),
+		"CASTNET_BUS_CONNECT_TIMEOUT=" + testkit.Patience.String(), "GOCOVERDIR=" + os.Getenv("GOCOVERDIR"),
 	}
 }
 

@@ -111,7 +111,8 @@ func TestUp_keepsSparesFreeAndLimitsItsProcs(t *testing.T) {
 	up := decode[heldmesh.Started](t, b.Out.Line(t))
 	require.Equal(t, "host=1,proc=1", up.Extent)
 	require.Len(t, up.Spares, 1)
-	v := decode[inspect.View](t, c.ok(t, "mesh", "show", "demo", "-o", "json"))
+	v := saying(t, c, func(v inspect.View) bool { return v.Owner.Answering },
+		"mesh", "show", "demo", "-o", "json")
 	require.Equal(t, 1, v.Owner.Spares)
 	require.Contains(t, c.client(t, "grow", "demo", "1").err, "0 of them free", "a spare is not free")
 	procs, err := c.Connect(t).Lookup(testkit.Soon(t), "demo")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,6 +32,28 @@ func (c *cluster) eventually(t *testing.T, good func(result) bool, args ...strin
 		return good(r)
 	}, testkit.Patience, 50*time.Millisecond, "client %v: %+v", args, &r)
 	return r
+}
+
+// shows runs a command, which must succeed, until its results match a pattern. A command prints its
+// results without the owners and procs that take more than two seconds to answer.
+func (c *cluster) shows(t *testing.T, pattern string, args ...string) string {
+	t.Helper()
+	want := regexp.MustCompile(pattern)
+	r := c.eventually(t, func(r result) bool { return r.code == cli.ExitOK && want.MatchString(r.out) }, args...)
+	return r.out
+}
+
+// saying returns the document of a command once it is the expected one, as shows does.
+func saying[T any](t *testing.T, c *cluster, good func(T) bool, args ...string) (v T) {
+	t.Helper()
+	c.eventually(t, func(r result) bool {
+		if r.code != cli.ExitOK {
+			return false
+		}
+		v = decode[T](t, r.out)
+		return good(v)
+	}, args...)
+	return v
 }
 
 func TestSilentHost_isNamedByEveryCommandWithExitCode4_INS1(t *testing.T) {

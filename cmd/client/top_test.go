@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,13 @@ import (
 	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/testkit"
 )
+
+// complete reports whether a sample has that number of procs, each with its counters and memory.
+func complete(s inspect.Sample, procs int) bool {
+	return len(s.Procs) == procs && !slices.ContainsFunc(s.Procs, func(p inspect.ProcCounters) bool {
+		return p.Silent || p.Memory == 0
+	})
+}
 
 func TestTop_countsHandledMessages(t *testing.T) {
 	t.Parallel()
@@ -23,8 +31,8 @@ func TestTop_countsHandledMessages(t *testing.T) {
 		c.ok(t, "call", "demo[host=1,gpu=0]", "counter", "add", "1")
 	}
 	c.ok(t, "cast", "demo[host=1]", "counter", "add", "1")
-	l := decode[inspect.Sample](t, c.ok(t, "top", "--interval", "1ms", "-o", "ndjson"))
-	require.Len(t, l.Procs, 4)
+	l := saying(t, c, func(s inspect.Sample) bool { return complete(s, 4) },
+		"top", "--interval", "1ms", "-o", "ndjson")
 	got := l.Procs[0]
 	require.Equal(t, inspect.ProcCounters{Mesh: up.Mesh, Rank: 2, Point: "host=1,gpu=0", Host: got.Host,
 		Status: "running", Actors: 1, CPUTime: got.CPUTime, Latency: got.Latency,
@@ -33,10 +41,9 @@ func TestTop_countsHandledMessages(t *testing.T) {
 	require.Greater(t, l.Hosts[0].Memory, got.Memory, "of both procs")
 	require.Equal(t, "b", l.Hosts[0].Host, "the busiest is first")
 	require.EqualValues(t, 5, l.Hosts[0].Handled)
-	text := c.ok(t, "top", "--interval", "1ms", "--rows", "1")
-	require.Regexp(t,
+	text := c.shows(t,
 		`(?m)^HOST +STATUS +PROCS +CPU +MEM +MSG/S +QUEUED +HANDLED\nb +alive +2 +\d+% +\d+Mi +0.0 +0 +5\n`+
-			`and 1 more host\n$`, text)
+			`and 1 more host\n$`, "top", "--interval", "1ms", "--rows", "1")
 	require.Regexp(t, `(?m)^`+up.Mesh+
 		` +host=1,gpu=0 +b +running +\d+% +\d+Mi +0.0 +0 +-\nand 3 more procs\n`, text)
 	one := decode[inspect.Sample](t, c.ok(t, "top", "demo[host=1,gpu=0]", "--interval", "1ms", "-o", "json"))
@@ -72,24 +79,30 @@ func TestTop_partialSampleAsksWantedProcsAndHosts(t *testing.T) {
 		Wanted:     func(_ string, rank int) bool { return rank == 0 || rank == 4 },
 		WantedHost: func(id string) bool { return id == hostOfRank0 },
 	}
-	_, err := sampler.Sample(t.Context())
-	require.NoError(t, err)
-	c.ok(t, "cast", "demo", "counter", "add", "1")
-	first, err := sampler.Sample(t.Context())
-	require.NoError(t, err)
+	sample := func() inspect.Sample {
+		s, err := sampler.Sample(t.Context())
+		require.NoError(t, err)
+		return s
+	}
+	var first inspect.Sample
+	casts := 0
+	testkit.Until(t, "all wanted procs answer two samples", func() bool {
+		before := sample()
+		c.ok(t, "cast", "demo", "counter", "add", "1")
+		casts++
+		first = sample()
+		return complete(before, 6) && complete(first, 6)
+	})
 	require.True(t, first.Partial)
-	require.Len(t, first.Procs, 6)
 	for _, p := range first.Procs {
 		wanted := p.Rank == 0 || p.Rank == 4
 		require.Equal(t, !wanted, p.Unasked, p.Rank)
 		require.Equal(t, "running", p.Status)
-		require.False(t, p.Silent)
-		require.Positive(t, p.Memory)
 		if !wanted {
 			require.Empty(t, p.ActorCounters)
 			continue
 		}
-		require.EqualValues(t, 1, p.Handled)
+		require.EqualValues(t, casts, p.Handled)
 		require.Positive(t, p.Rate)
 		require.Len(t, p.ActorCounters, 1)
 		require.Equal(t, p.Rate, p.ActorCounters[0].Rate)
@@ -97,18 +110,22 @@ func TestTop_partialSampleAsksWantedProcsAndHosts(t *testing.T) {
 			hostOfRank0 = p.Host
 		}
 	}
-	second, err := sampler.Sample(t.Context())
-	require.NoError(t, err)
-	for _, h := range second.Hosts {
-		if h.ID == hostOfRank0 {
-			require.EqualValues(t, 3, h.Handled, "the sum of all its procs")
-		} else {
-			require.Zero(t, h.Handled, "not asked")
+	testkit.Until(t, "the host of rank 0 sums up all its procs", func() (sums bool) {
+		for _, h := range sample().Hosts {
+			if h.ID == hostOfRank0 {
+				sums = h.Handled == uint64(3*casts)
+			} else {
+				require.Zero(t, h.Handled, "not asked")
+			}
 		}
-	}
+		return sums
+	})
 	sampler.MaxAsked = 6
-	all, err := sampler.Sample(t.Context())
-	require.NoError(t, err)
+	var all inspect.Sample
+	testkit.Until(t, "all procs answer", func() bool {
+		all = sample()
+		return complete(all, 6)
+	})
 	require.False(t, all.Partial)
-	require.EqualValues(t, 3, all.Hosts[1].Handled)
+	require.EqualValues(t, 3*casts, all.Hosts[1].Handled)
 }

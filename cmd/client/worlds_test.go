@@ -122,13 +122,13 @@ func (c *cluster) worldIsAMesh(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "105\n", c.ok(t, "call", "train[replica=1]", "counter", "add", "5"))
 	require.Equal(t, "207\n", c.ok(t, "cast", "train", "counter", "add", "1", "--reduce", "sum"))
-	require.Regexp(t, `train-\w+ is running: all its 2 ranks\n`, c.ok(t, "explain", "train"))
-	v := decode[inspect.View](t, c.ok(t, "mesh", "show", "train", "-o", "json"))
-	require.True(t, v.Owner.Answering)
+	c.shows(t, `train-\w+ is running: all its 2 ranks\n`, "explain", "train")
+	v := saying(t, c, func(v inspect.View) bool { return v.Owner.Answering && v.World != nil },
+		"mesh", "show", "train", "-o", "json")
 	require.Equal(t, system.StatusLive, v.World.Status)
 	require.Regexp(t, `/system$`, v.Owner.ID)
 	require.Equal(t, []inspect.StatusRun{{Region: "*", Ranks: 2, Status: "running"}}, v.Statuses)
-	require.Regexp(t, `(?m)^world +live for `, c.ok(t, "mesh", "show", "train"))
+	c.shows(t, `(?m)^world +live for `, "mesh", "show", "train")
 }
 
 func TestExplain_namesTheHostThatAWorldLacks(t *testing.T) {

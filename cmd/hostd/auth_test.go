@@ -86,13 +86,21 @@ func (w authDir) hostd(t *testing.T, s site, label string, args ...string) *daem
 	return s.start(t, append([]string{"--nats", w.url, "--auth-key", w.key(label), "--label", label}, args...)...)
 }
 
+// connect connects a client to the server. The test closes it.
+func (w authDir) connect(t *testing.T, o bus.Options) *mesh.Net {
+	t.Helper()
+	o.URL, o.ConnectTimeout = w.url, testkit.Patience
+	conn, err := mesh.Connect(testkit.Soon(t), mesh.Options{Bus: &o})
+	require.NoError(t, err)
+	return conn
+}
+
 func TestHostd_hostsAndProgramsHaveCredentialsOfTheirOwn_HOST20(t *testing.T) {
 	t.Parallel()
 	w, s := newAuthDir(t), newSite(t)
 	a, b := w.hostd(t, s, "a"), w.hostd(t, s, "b")
-	conn, err := mesh.Connect(testkit.Soon(t), mesh.Options{Bus: &bus.Options{URL: w.url, Creds: w.alice}})
-	require.NoError(t, err)
-	m := counters(t, conn, 2)
+	conn := w.connect(t, bus.Options{Creds: w.alice})
+	m := counters(t, conn, 2, 2)
 	sum, err := cast.Reduce(testkit.Soon(t), m, addOne, 1, cast.Sum[int64]())
 	require.NoError(t, err)
 	require.EqualValues(t, 4, sum)
@@ -104,10 +112,10 @@ func TestHostd_hostsAndProgramsHaveCredentialsOfTheirOwn_HOST20(t *testing.T) {
 	}
 }
 
-// counters spawns builtin counters on all hosts.
-func counters(t *testing.T, conn *mesh.Net, perHost int) mesh.ActorMesh[any] {
+// counters spawns builtin counters on a number of hosts.
+func counters(t *testing.T, conn *mesh.Net, onHosts, perHost int) mesh.ActorMesh[any] {
 	t.Helper()
-	hosts, err := conn.Hosts(testkit.Soon(t))
+	hosts, err := conn.AwaitHosts(testkit.Soon(t), onHosts)
 	require.NoError(t, err)
 	procs, err := hosts.SpawnProcs(testkit.Soon(t), mesh.SpawnSpec{
 		Name: "work", PerHost: shape.Of("gpu", perHost), Command: mesh.Command{Path: agent.Builtin},
@@ -145,9 +153,8 @@ func TestHostd_expiringCredentialsLoseNoMessage_HOST20(t *testing.T) {
 			}
 		}
 	}()
-	conn, err := mesh.Connect(testkit.Soon(t), mesh.Options{Bus: &bus.Options{URL: w.url, Creds: w.alice}})
-	require.NoError(t, err)
-	m := counters(t, conn, 1)
+	conn := w.connect(t, bus.Options{Creds: w.alice})
+	m := counters(t, conn, 1, 1)
 	began := time.Now()
 	var sent int64
 	for ; sent < least || time.Since(began) < lives*life; sent++ {
@@ -209,10 +216,8 @@ func TestHostd_fixedUsersSpeakAsHostsProcsAndPrograms_HOSTD16(t *testing.T) {
 		w.writeKey(t, key)
 	}
 	hosts := []*daemon{w.hostd(t, s, "a"), w.hostd(t, s, "b")}
-	conn, err := mesh.Connect(testkit.Soon(t), mesh.Options{Bus: &bus.Options{URL: w.url, User: "u-alice",
-		Password: fixed.Passwords["u-alice"]}})
-	require.NoError(t, err)
-	sum, err := cast.Reduce(testkit.Soon(t), counters(t, conn, 2), addOne, 1, cast.Sum[int64]())
+	conn := w.connect(t, bus.Options{User: "u-alice", Password: fixed.Passwords["u-alice"]})
+	sum, err := cast.Reduce(testkit.Soon(t), counters(t, conn, 2, 2), addOne, 1, cast.Sum[int64]())
 	require.NoError(t, err)
 	require.EqualValues(t, 4, sum)
 	require.NoError(t, conn.Close(testkit.Soon(t)))
@@ -226,10 +231,10 @@ func TestHostd_everyCallHasAFateWhenItsCallerIsRevoked_HOSTD16(t *testing.T) {
 	t.Parallel()
 	w, s := newAuthDir(t), newSite(t)
 	d := w.hostd(t, s, "a")
-	conn, err := mesh.Connect(testkit.Soon(t), mesh.Options{Bus: &bus.Options{URL: w.url, Creds: w.alice,
-		RefusedTimeout: time.Second, ReconnectMax: 100 * time.Millisecond}})
-	require.NoError(t, err)
-	m := counters(t, conn, 1)
+	conn := w.connect(t, bus.Options{
+		Creds: w.alice, RefusedTimeout: time.Second, ReconnectMax: 100 * time.Millisecond,
+	})
+	m := counters(t, conn, 1, 1)
 	gone := make(chan struct{}, 16)
 	defer conn.Bus().Watch(func(st bus.State) {
 		if st.Kind == bus.Disconnected || st.Kind == bus.Closed {

@@ -26,7 +26,9 @@ import (
 // asker is a proc of the test's own, for requests outside package mesh.
 func (s site) asker(t *testing.T) *actor.Proc {
 	t.Helper()
-	b, err := bus.Open(testkit.Soon(t), bus.FromEnv(s.getenv))
+	o := bus.FromEnv(s.getenv)
+	o.ConnectTimeout = testkit.Patience
+	b, err := bus.Open(testkit.Soon(t), o)
 	require.NoError(t, err)
 	id, err := subjects.NewHostID("asker")
 	require.NoError(t, err)

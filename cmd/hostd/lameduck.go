@@ -68,10 +68,19 @@ func (n *node) lameDuck(ctx context.Context, log zerolog.Logger) {
 		log.Warn().Err(err).Msg("lame duck: the host agent does not answer")
 		return
 	}
+	info, err := n.host.Info(ctx)
+	if err != nil {
+		log.Warn().Err(err).Msg("lame duck: the host agent does not answer")
+		return
+	}
+	if info.Procs == 0 {
+		log.Info().Msg("lame duck: every proc has ended")
+		return
+	}
 	until := time.Now().Add(n.lameDuckTimeout)
 	within, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	left := -1
+	left := info.Procs // the time may end before the first answer of the loop
 	for procs, err := range n.host.WatchProcs(within) {
 		switch {
 		case err == nil && procs == 0:

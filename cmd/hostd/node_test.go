@@ -40,7 +40,11 @@ func (s site) connect(t *testing.T, o bus.Options) *mesh.Net {
 	if o.URL == "" {
 		o = bus.FromEnv(s.getenv)
 	}
-	conn, err := mesh.Connect(testkit.Soon(t), mesh.Options{Bus: &o, Principal: mesh.UserPrincipal(subjects.Operator)})
+	o.ConnectTimeout = testkit.Patience
+	conn, err := mesh.Connect(testkit.Soon(t), mesh.Options{
+		Bus: &o, Principal: mesh.UserPrincipal(subjects.Operator),
+		OnFailure: func(actor.Event) {}, // tests end procs on purpose
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -50,10 +54,16 @@ func (s site) connect(t *testing.T, o bus.Options) *mesh.Net {
 	return conn
 }
 
-// spawn starts a mesh of built-in counters at 40, two on each host, and returns the procs' pids.
+// spawn starts a mesh of built-in counters at 40, two on the only host, and returns the pids.
 func spawn(t *testing.T, conn *mesh.Net) (mesh.ActorMesh[any], []int) {
 	t.Helper()
-	hosts, err := conn.Hosts(testkit.Soon(t))
+	return spawnOn(t, conn, 1)
+}
+
+// spawnOn is spawn on a number of hosts.
+func spawnOn(t *testing.T, conn *mesh.Net, n int) (mesh.ActorMesh[any], []int) {
+	t.Helper()
+	hosts, err := conn.AwaitHosts(testkit.Soon(t), n)
 	require.NoError(t, err)
 	procs, err := hosts.SpawnProcs(testkit.Soon(t), mesh.SpawnSpec{
 		Name: "m", PerHost: shape.Of("gpu", 2), Command: mesh.Command{Path: agent.Builtin},
@@ -205,7 +215,7 @@ func TestHostd_labelBelongsToOneLiveHost(t *testing.T) {
 	second := s.start(t, "--nats", first.ready.Bus, "--label", "two")
 	require.Equal(t, first.ready.Bus, second.ready.Bus)
 	require.Empty(t, second.ready.LocalFile)
-	hosts, err := s.connect(t, bus.Options{}).Hosts(testkit.Soon(t))
+	hosts, err := s.connect(t, bus.Options{}).AwaitHosts(testkit.Soon(t), 2)
 	require.NoError(t, err)
 	require.Equal(t, "host=2", hosts.Extent().String())
 	second.Stop(t)

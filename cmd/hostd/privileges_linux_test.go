@@ -17,7 +17,6 @@ import (
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/internal/auth"
 	"github.com/castnet-io/castnet/internal/testkit"
-	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -145,9 +144,8 @@ func TestHostd_procsOfAnotherUserHaveTheirOwnCredentialsOnly_HOSTD11(t *testing.
 	cmd.Env, cmd.Dir = s.env(), open
 	d := &daemon{Process: testkit.Start(t, cmd)}
 	d.await(t, "hostd is ready")
-	conn, err := mesh.Connect(testkit.Soon(t), mesh.Options{Bus: &bus.Options{URL: w.url, Creds: w.alice}})
-	require.NoError(t, err)
-	sum, err := cast.Reduce(testkit.Soon(t), counters(t, conn, 1), addOne, 1, cast.Sum[int64]())
+	conn := w.connect(t, bus.Options{Creds: w.alice})
+	sum, err := cast.Reduce(testkit.Soon(t), counters(t, conn, 1, 1), addOne, 1, cast.Sum[int64]())
 	require.NoError(t, err)
 	require.EqualValues(t, 1, sum)
 	files := credsFiles(t, state)

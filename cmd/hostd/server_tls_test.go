@@ -24,13 +24,13 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
-// add40 spawns counters at 40 on each host, and adds 1 in each.
-func add40(t *testing.T, s site, o bus.Options, procs int) {
+// add40 spawns counters at 40 on each of the hosts, and adds 1 in each.
+func add40(t *testing.T, s site, o bus.Options, hosts int) {
 	t.Helper()
-	counters, _ := spawn(t, s.connect(t, o))
+	counters, _ := spawnOn(t, s.connect(t, o), hosts)
 	sum, err := cast.Reduce(testkit.Soon(t), counters, add, 1, cast.Sum[int64]())
 	require.NoError(t, err)
-	require.EqualValues(t, 41*procs, sum)
+	require.EqualValues(t, 41*2*hosts, sum)
 }
 
 func TestHostd_encryptsItsServerForProgramsAndProcs_HOSTD15(t *testing.T) {
@@ -45,7 +45,7 @@ func TestHostd_encryptsItsServerForProgramsAndProcs_HOSTD15(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 0o600, info.Mode().Perm())
 
-	add40(t, s, bus.Options{}, 2)
+	add40(t, s, bus.Options{}, 1)
 	s.start(t, "--nats", d.ready.Bus, "--label", "b").Stop(t) // by the local file
 
 	for name, o := range map[string]bus.Options{
@@ -78,10 +78,10 @@ func TestHostd_joinsByTheLineOfTheBanner_HOSTD15(t *testing.T) {
 	away := newSite(t) // as if on another machine
 	require.NoError(t, os.WriteFile(filepath.Join(away.tmp, "token"), []byte(s.readLocal(t).Token), 0o600))
 	joined := away.start(t, append(words[1:], "--label", "b")...)
-	hosts, err := s.connect(t, bus.Options{}).Hosts(testkit.Soon(t))
+	hosts, err := s.connect(t, bus.Options{}).AwaitHosts(testkit.Soon(t), 2)
 	require.NoError(t, err)
 	require.Equal(t, "host=2", hosts.Extent().String())
-	add40(t, s, bus.Options{}, 4)
+	add40(t, s, bus.Options{}, 2)
 	words[4] = "sha256:" + strings.Repeat("00", 32)
 	code, why := away.requireFailedStart(t, append(words[1:], "--label", "c")...)
 	require.Equal(t, 6, code)
@@ -165,7 +165,7 @@ func TestHostd_usesACertificateOfItsUserAndWantsThoseOfClients_HOSTD15(t *testin
 	clientCert, clientKey := writeCertificate(t, newKey(t), t.TempDir())
 	d := s.start(t, "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", clientCert, "--tlscert", clientCert,
 		"--tlskey", clientKey, "--label", "a")
-	add40(t, s, bus.Options{}, 2)
+	add40(t, s, bus.Options{}, 1)
 	l := s.readLocal(t)
 	_, err := bus.Open(testkit.Soon(t), bus.Options{URL: l.URL, Token: l.Token, Fingerprint: l.Fingerprint})
 	require.Error(t, err, "the server wants a certificate of the client")

@@ -64,7 +64,9 @@ func TestHostd_servesCastsUnlessDisabled(t *testing.T) {
 			args = []string{"--gateway=false"}
 		}
 		d := s.start(t, args...)
-		b, err := bus.Open(testkit.Soon(t), bus.FromEnv(s.getenv))
+		o := bus.FromEnv(s.getenv)
+		o.ConnectTimeout = testkit.Patience
+		b, err := bus.Open(testkit.Soon(t), o)
 		require.NoError(t, err)
 		_, err = b.Control().Request(testkit.Soon(t), bus.Msg{Subject: "$SRV.PING.castnet-host"})
 		require.NoError(t, err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -25,16 +26,23 @@ import (
 // declare makes a world of built-in actors.
 func declare(t *testing.T, p *actor.Proc, name string, procs, perHost int) system.UpsertResponse {
 	t.Helper()
-	var ctl actor.Ref[*system.Controller]
-	require.Eventually(t, func() (found bool) { // it begins when hostd is ready, and not before
-		var err error
-		ctl, err = system.Find(t.Context(), p)
-		return err == nil
+	var w system.UpsertResponse
+	require.Eventually(t, func() bool {
+		ctl, err := system.Find(t.Context(), p)
+		if err != nil {
+			return false // its term begins when hostd is ready, and not before
+		}
+		w, err = system.Upsert.Call(testkit.Soon(t), ctl, system.UpsertRequest{Spec: system.Spec{
+			Name: name, Shape: shape.Of("x", procs), PerHost: perHost, Command: agent.Command{Path: agent.Builtin},
+		}})
+		for _, ended := range []error{actor.ErrNoActor, actor.ErrStopped, actor.ErrNoProc, actor.ErrProcDead} {
+			if errors.Is(err, ended) {
+				return false // the next term follows
+			}
+		}
+		require.NoError(t, err)
+		return true
 	}, testkit.Patience, 20*time.Millisecond)
-	w, err := system.Upsert.Call(testkit.Soon(t), ctl, system.UpsertRequest{Spec: system.Spec{
-		Name: name, Shape: shape.Of("x", procs), PerHost: perHost, Command: agent.Command{Path: agent.Builtin},
-	}})
-	require.NoError(t, err)
 	return w
 }
 

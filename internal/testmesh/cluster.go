@@ -86,7 +86,9 @@ func Start(t testing.TB, options ...Option) *Cluster {
 func (c *Cluster) BusOptions(t testing.TB) bus.Options { return busOptions(t, c.Server) }
 
 func busOptions(t testing.TB, srv *embed.Server) bus.Options {
-	o := bus.Options{URL: srv.URL(), Token: srv.Token(), Log: testkit.Log(t)}
+	o := bus.Options{
+		URL: srv.URL(), Token: srv.Token(), Log: testkit.Log(t), ConnectTimeout: testkit.Patience,
+	}
 	if o.URL == "" {
 		o.Server = srv
 	}
