@@ -184,6 +184,7 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Ove
 	if err != nil {
 		return nil, err
 	}
+	// the ranks of a mesh that was not stopped here may restart in place
 	if err := a.gate.admit(a.id.Label()); err != nil && !a.table.HasSpec(id, hash) {
 		return nil, err
 	}

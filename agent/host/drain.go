@@ -65,14 +65,15 @@ func (a *hostAgent) limitStops(n int) error {
 	return nil
 }
 
-// evacuate asks the owners of meshes to move their ranks off the host. It returns the number of
+// evacuate asks the owners of meshes to move their ranks off the host, also ranks that wait for
+// their restart. It returns the number of
 // moved ranks once each owner has replied, or made no progress for moveTimeout.
 func (a *hostAgent) evacuate(ctx *actor.Context, d agent.DrainRequest, then func(*actor.Context, int)) {
 	patience := cmp.Or(max(d.Grace, 0), keys.TerminateGrace.Get(a.opts.Config)) + moveTimeout
 	owners := map[subjects.ActorID][]*meshProcs{}
 	for _, st := range a.table.States(d.Mesh) {
 		of := a.procs[st.ID]
-		if m := st.Mesh; of != nil && of.alive > 0 && m != nil && m.World == nil && m.Owner.IsValid() {
+		if m := st.Mesh; of != nil && m != nil && m.World == nil && m.Owner.IsValid() && a.isActive(of, m) {
 			owners[m.Owner] = append(owners[m.Owner], of)
 		}
 	}
@@ -93,13 +94,26 @@ func (a *hostAgent) evacuate(ctx *actor.Context, d agent.DrainRequest, then func
 	}
 }
 
+// isActive reports whether a mesh has procs here, or an owner that may start its ranks again.
+func (a *hostAgent) isActive(of *meshProcs, m *agent.Mesh) bool {
+	if of.alive > 0 {
+		return true
+	}
+	id := m.ID.String()
+	if until := a.table.LeaseExpiry(id); !until.IsZero() && time.Now().After(until) {
+		return false // the owner is gone, or has no rank left
+	}
+	hash, err := m.Fingerprint(a.id)
+	return err == nil && a.table.HasSpec(id, hash)
+}
+
 // evacuateOwner asks one owner and returns the number of moved ranks.
 func evacuateOwner(
 	ctx *actor.Context, owner subjects.ActorID, has []*meshProcs, v agent.EvacuateRequest,
 	patience time.Duration, then func(*actor.Context, int),
 ) {
 	ref, first := actor.RefOf[agent.Agent](owner).Via(ctx.Proc()), countAlive(has)
-	limit := time.Duration(first) * patience
+	limit := time.Duration(max(first, 1)) * patience // also for ranks that wait for their restart
 	if deadline, ok := ctx.Deadline(); ok {
 		limit = min(limit, time.Until(deadline)*3/4) // the remaining time is for stops
 	}
@@ -134,7 +148,7 @@ func evacuateOwner(
 			left = now
 			ctx.After(patience, look)
 		default:
-			done(ctx, first-now, fmt.Errorf("it moved none of %d procs within %s", now, patience))
+			done(ctx, max(first-now, 0), fmt.Errorf("it moved none of %d procs within %s", now, patience))
 		}
 	}
 	ctx.After(patience, look)

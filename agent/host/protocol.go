@@ -115,11 +115,12 @@ func (a *hostAgent) stopMeshes(ctx *actor.Context, mesh, reason string, grace ti
 	if grace <= 0 {
 		grace = keys.TerminateGrace.Get(a.opts.Config)
 	}
-	asked := agent.Alive(a.table.States(mesh))
-	ids := map[string]bool{}
-	for _, st := range asked {
+	states := a.table.States(mesh)
+	ids := map[string]bool{} // also of meshes without a live proc: their ranks do not restart here
+	for _, st := range states {
 		ids[st.ID] = true
 	}
+	asked := agent.Alive(states)
 	for id := range ids {
 		a.stopMesh(ctx, agent.StopRequest{ID: id, Reason: reason, Grace: grace})
 	}
