@@ -52,9 +52,8 @@ type crashedProcess struct{ fakeProcess }
 
 func (p *crashedProcess) Exit() launch.Exit { return launch.Exit{Code: 3, At: time.Now()} }
 
-// restarting is a host with a mesh whose only rank has crashed. Its owner waits, and then restarts
-// it.
-type restarting struct {
+// owned is a host with a mesh. The owner moves no rank.
+type owned struct {
 	proc  *actor.Proc
 	host  actor.Ref[agent.Agent]
 	mesh  agent.Mesh
@@ -62,15 +61,16 @@ type restarting struct {
 	asked chan *fakeProcess // to end
 }
 
-func newRestarting(t *testing.T, ownerDelay, lease time.Duration) *restarting {
+func newOwned(t *testing.T, o Options, procs int, ownerDelay time.Duration) *owned {
 	t.Helper()
-	r := &restarting{
+	o.Label = "a"
+	r := &owned{
 		asked: make(chan *fakeProcess, 4),
 		owner: &stayer{after: ownerDelay, asked: make(chan agent.EvacuateRequest, 4)},
 	}
 	t.Cleanup(func() { close(r.asked) })
 	run := crashRunner{askedRunner{newLocalRunner(Options{}), r.asked}}
-	r.proc, r.mesh = startAgentProc(t, params{runner: run, opts: Options{Label: "a"}}, 1, stayerDef())
+	r.proc, r.mesh = startAgentProc(t, params{runner: run, opts: o}, procs, stayerDef())
 	r.host = agent.Of(r.proc.ID()).Via(r.proc)
 	t.Cleanup(func() {
 		go func() {
@@ -82,7 +82,14 @@ func newRestarting(t *testing.T, ownerDelay, lease time.Duration) *restarting {
 	spec := actor.SpawnSpec{Type: stayerType.Name(), Name: r.mesh.Owner.Name, Params: r.owner}
 	_, err := r.proc.Spawn(t.Context(), spec)
 	require.NoError(t, err)
-	_, err = agent.Create.Call(t.Context(), r.host, agent.CreateRequest{Procs: &r.mesh, Lease: lease})
+	return r
+}
+
+// newRestarting is a host with a mesh after the crash of its only rank.
+func newRestarting(t *testing.T, ownerDelay, lease time.Duration) *owned {
+	t.Helper()
+	r := newOwned(t, Options{}, 1, ownerDelay)
+	_, err := agent.Create.Call(t.Context(), r.host, agent.CreateRequest{Procs: &r.mesh, Lease: lease})
 	require.NoError(t, err)
 	o, err := agent.Wait.Call(t.Context(), r.host, agent.UntilEnded(r.mesh.ID.String()))
 	require.NoError(t, err)
@@ -91,27 +98,35 @@ func newRestarting(t *testing.T, ownerDelay, lease time.Duration) *restarting {
 }
 
 // restart starts the rank in its next generation.
-func (r *restarting) restart(t *testing.T) error {
+func (r *owned) restart(t *testing.T) error {
 	t.Helper()
 	_, err := agent.Create.Call(testkit.Soon(t), r.host,
 		agent.CreateRequest{Procs: &r.mesh, Ranks: []int{0}, Gen: 1, Wait: true})
 	return err
 }
 
-func (r *restarting) cordon(t *testing.T, c agent.CordonRequest) {
+func (r *owned) cordon(t *testing.T, c agent.CordonRequest) {
 	t.Helper()
 	_, err := agent.Cordon.Call(t.Context(), r.host, c)
 	require.NoError(t, err)
 }
 
 // drain drains the host. The result follows.
-func (r *restarting) drain(t *testing.T) <-chan agent.StopSummary {
+func (r *owned) drain(t *testing.T) <-chan agent.StopSummary {
 	t.Helper()
-	result := make(chan agent.StopSummary, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	return inBackground(t, time.Hour, func(ctx context.Context) (agent.StopSummary, error) {
+		return agent.Drain.Call(ctx, r.host, agent.DrainRequest{Reason: "new disks"})
+	})
+}
+
+// inBackground begins a call. The result follows.
+func inBackground[T any](t *testing.T, within time.Duration, call func(context.Context) (T, error)) <-chan T {
+	t.Helper()
+	result := make(chan T, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), within)
 	go func() {
 		defer cancel()
-		done, err := agent.Drain.Call(ctx, r.host, agent.DrainRequest{Reason: "new disks"})
+		done, err := call(ctx)
 		if err != nil {
 			t.Error(err)
 		}
@@ -132,7 +147,7 @@ func soon[T any](t *testing.T, from <-chan T) (v T) {
 	return v
 }
 
-func (r *restarting) procs(t *testing.T) int {
+func (r *owned) procs(t *testing.T) int {
 	t.Helper()
 	info, err := agent.Info.Call(t.Context(), r.host, actor.None{})
 	require.NoError(t, err)
@@ -150,7 +165,7 @@ func TestCordon_rankOfAPresentMeshRestartsInPlace(t *testing.T) {
 }
 
 // endedDrain drains a host with one proc.
-func (r *restarting) endedDrain(t *testing.T) agent.StopSummary {
+func (r *owned) endedDrain(t *testing.T) agent.StopSummary {
 	t.Helper()
 	result := r.drain(t)
 	close(soon(t, r.asked).done)
