@@ -63,12 +63,21 @@ func (s *semaphore) acquire(ctx *actor.Context, f func(*actor.Context)) {
 // release gives a slot to the next in line.
 func (s *semaphore) release(ctx *actor.Context) {
 	s.held--
-	if len(s.queue) == 0 {
-		return
+	s.startQueued(ctx)
+}
+
+// setLimit changes the bound. Waiting work uses a higher one at once.
+func (s *semaphore) setLimit(ctx *actor.Context, limit int) {
+	s.limit = limit
+	s.startQueued(ctx)
+}
+
+func (s *semaphore) startQueued(ctx *actor.Context) {
+	for len(s.queue) > 0 && (s.limit <= 0 || s.held < s.limit) {
+		next := s.queue[0]
+		s.queue[0] = nil
+		s.queue = s.queue[1:]
+		s.held++
+		next(ctx)
 	}
-	next := s.queue[0]
-	s.queue[0] = nil
-	s.queue = s.queue[1:]
-	s.held++
-	next(ctx)
 }

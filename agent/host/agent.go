@@ -54,8 +54,8 @@ func methods() []actor.Method[agent.Agent] {
 			[]agent.RenewResult, error) {
 			return agent.HandleRenew(ctx, a, leases)
 		}).Urgent(),
-		agent.Attach.Handle(func(a agent.Agent, _ *actor.Context, s keys.Snapshot) (agent.HostInfo, error) {
-			return a.(*hostAgent).attach(s)
+		agent.Attach.Handle(func(a agent.Agent, ctx *actor.Context, s keys.Snapshot) (agent.HostInfo, error) {
+			return a.(*hostAgent).attach(ctx, s)
 		}),
 		agent.Types.Handle(func(a agent.Agent, _ *actor.Context, mesh string) ([]string, error) {
 			return a.(*hostAgent).types(mesh), nil
@@ -101,6 +101,7 @@ type hostAgent struct {
 	gate            gate
 	launches        semaphore
 	stops           semaphore
+	stopOrders      []*stopOrder // under way
 	execs           semaphore
 	metricsRequests metricsRequests
 	logs            logRequests
@@ -184,6 +185,7 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Ove
 	if err != nil {
 		return nil, err
 	}
+	// the ranks of an unstopped mesh may restart in place
 	if err := a.gate.admit(a.id.Label()); err != nil && !a.table.HasSpec(id, hash) {
 		return nil, err
 	}
@@ -293,9 +295,9 @@ func (a *hostAgent) launch(ctx *actor.Context, c *child, how launchSpec) {
 }
 
 // attach takes the configuration of a program, in place of that of an earlier one.
-func (a *hostAgent) attach(s keys.Snapshot) (agent.HostInfo, error) {
+func (a *hostAgent) attach(ctx *actor.Context, s keys.Snapshot) (agent.HostInfo, error) {
 	_, err := a.opts.Config.Push(s)
-	a.stops.limit = a.opts.maxStops()
+	a.limitStops(ctx)
 	return a.info(), err
 }
 

@@ -62,6 +62,10 @@
 // message renews up to 256 leases (agent.Renew). A command also ends with the host, or with the
 // caller's wait; its output is bounded.
 //
+// A drain also asks the owners of ranks before their restart. After a drain or shutdown, a closed
+// host starts no rank of the meshes on it. A merely cordoned host restarts ranks in place. Of
+// drains and shutdowns at the same time, the largest limit of concurrent stops counts.
+//
 // The end of a proc waits for its output at most 200 ms, or 50 ms for an unexpected end. Requested
 // ends batch for up to 1 s, before the reply. A heartbeat has its delay, the mode of the host and
 // the reason for which it closes. The host sends one every supervision.heartbeat-interval. A burst

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/castnet-io/castnet/actor"
@@ -27,7 +28,8 @@ func (a *hostAgent) drain(ctx *actor.Context, d agent.DrainRequest) error {
 	if err != nil {
 		return err
 	}
-	if err := a.limitStops(d.MaxConcurrent); err != nil {
+	order, err := a.beginStops(ctx, d.MaxConcurrent)
+	if err != nil {
 		return err
 	}
 	if all {
@@ -39,12 +41,11 @@ func (a *hostAgent) drain(ctx *actor.Context, d agent.DrainRequest) error {
 	a.emitHostEvent(ctx, agent.StepDrain, d.Reason, by)
 	answer := actor.Defer[agent.StopSummary](ctx)
 	a.evacuate(ctx, d, func(ctx *actor.Context, moved int) {
-		a.stopMeshes(ctx, d.Mesh, d.Reason, d.Grace, func(ctx *actor.Context, done agent.StopSummary) {
+		a.stopMeshes(ctx, order, d.Mesh, d.Reason, d.Grace, func(ctx *actor.Context, done agent.StopSummary) {
 			if all {
 				a.gate.drains--
 				a.onModeChange(a.gate.mode())
 			}
-			a.stops.limit = a.opts.maxStops()
 			done.Moved = moved
 			a.emitStopResult(ctx, "host.drain", done, by)
 			answer.Reply(done, nil)
@@ -53,26 +54,45 @@ func (a *hostAgent) drain(ctx *actor.Context, d agent.DrainRequest) error {
 	return nil
 }
 
-// limitStops sets the number of concurrent stops; 0 leaves it.
-func (a *hostAgent) limitStops(n int) error {
-	if n < 0 || n > agent.MaxConcurrentMoves {
-		return fmt.Errorf("%d concurrent stops: want 1 to %d, or 0 for the host's own limit", n,
+// stopOrder is a drain or shutdown under way.
+type stopOrder struct{ limit int } // concurrent stops; 0: the host's own limit
+
+// beginStops begins an order. Its limit counts until endStops.
+func (a *hostAgent) beginStops(ctx *actor.Context, limit int) (*stopOrder, error) {
+	if limit < 0 || limit > agent.MaxConcurrentMoves {
+		return nil, fmt.Errorf("%d concurrent stops: want 1 to %d, or 0 for the host's own limit", limit,
 			agent.MaxConcurrentMoves)
 	}
-	if n > 0 {
-		a.stops.limit = n
-	}
-	return nil
+	o := &stopOrder{limit}
+	a.stopOrders = append(a.stopOrders, o)
+	a.limitStops(ctx)
+	return o, nil
 }
 
-// evacuate asks the owners of meshes to move their ranks off the host. It returns the number of
-// moved ranks once each owner has replied, or made no progress for moveTimeout.
+func (a *hostAgent) endStops(ctx *actor.Context, o *stopOrder) {
+	a.stopOrders = slices.DeleteFunc(a.stopOrders, func(x *stopOrder) bool { return x == o })
+	a.limitStops(ctx)
+}
+
+// limitStops sets the number of concurrent stops: the largest limit of the orders under way, or
+// else the host's own limit. A smaller one would break the StopBound of another order.
+func (a *hostAgent) limitStops(ctx *actor.Context) {
+	own, largest := a.opts.maxStops(), 0
+	for _, o := range a.stopOrders {
+		largest = max(largest, cmp.Or(o.limit, own))
+	}
+	a.stops.setLimit(ctx, cmp.Or(largest, own))
+}
+
+// evacuate asks the owners of meshes to move their ranks off the host, also ranks before their
+// restart. It returns the number of moved ranks once each owner has replied, or made no progress
+// for moveTimeout.
 func (a *hostAgent) evacuate(ctx *actor.Context, d agent.DrainRequest, then func(*actor.Context, int)) {
 	patience := cmp.Or(max(d.Grace, 0), keys.TerminateGrace.Get(a.opts.Config)) + moveTimeout
 	owners := map[subjects.ActorID][]*meshProcs{}
 	for _, st := range a.table.States(d.Mesh) {
 		of := a.procs[st.ID]
-		if m := st.Mesh; of != nil && of.alive > 0 && m != nil && m.World == nil && m.Owner.IsValid() {
+		if m := st.Mesh; of != nil && m != nil && m.World == nil && m.Owner.IsValid() && a.isActive(of, m) {
 			owners[m.Owner] = append(owners[m.Owner], of)
 		}
 	}
@@ -93,13 +113,26 @@ func (a *hostAgent) evacuate(ctx *actor.Context, d agent.DrainRequest, then func
 	}
 }
 
+// isActive reports whether a mesh has procs here, or its owner may start its ranks again.
+func (a *hostAgent) isActive(of *meshProcs, m *agent.Mesh) bool {
+	if of.alive > 0 {
+		return true
+	}
+	id := m.ID.String()
+	if until := a.table.LeaseExpiry(id); !until.IsZero() && time.Now().After(until) {
+		return false // the owner is gone, or has no rank left
+	}
+	hash, err := m.Fingerprint(a.id)
+	return err == nil && a.table.HasSpec(id, hash)
+}
+
 // evacuateOwner asks one owner and returns the number of moved ranks.
 func evacuateOwner(
 	ctx *actor.Context, owner subjects.ActorID, has []*meshProcs, v agent.EvacuateRequest,
 	patience time.Duration, then func(*actor.Context, int),
 ) {
 	ref, first := actor.RefOf[agent.Agent](owner).Via(ctx.Proc()), countAlive(has)
-	limit := time.Duration(first) * patience
+	limit := time.Duration(max(first, 1)) * patience // also for ranks before their restart
 	if deadline, ok := ctx.Deadline(); ok {
 		limit = min(limit, time.Until(deadline)*3/4) // the remaining time is for stops
 	}
@@ -134,7 +167,7 @@ func evacuateOwner(
 			left = now
 			ctx.After(patience, look)
 		default:
-			done(ctx, first-now, fmt.Errorf("it moved none of %d procs within %s", now, patience))
+			done(ctx, max(first-now, 0), fmt.Errorf("it moved none of %d procs within %s", now, patience))
 		}
 	}
 	ctx.After(patience, look)

@@ -52,8 +52,8 @@ func startAgent(t *testing.T, c params, procs int) (actor.Ref[agent.Agent], agen
 	return agent.Of(p.ID()).Via(p), m
 }
 
-// startAgentProc is startAgent, and also returns the agent's proc.
-func startAgentProc(t *testing.T, c params, procs int) (*actor.Proc, agent.Mesh) {
+// startAgentProc is startAgent, and also returns the agent's proc. The proc has further types.
+func startAgentProc(t *testing.T, c params, procs int, types ...actor.Def) (*actor.Proc, agent.Mesh) {
 	t.Helper()
 	c.id = testproc.HostID(t, "a")
 	c.onLeft, c.onClosing, c.onModeChange = func() {}, func(string) {}, func(agent.HostMode, string) {}
@@ -62,7 +62,7 @@ func startAgentProc(t *testing.T, c params, procs int) (*actor.Proc, agent.Mesh)
 		c.closeBy = new(atomic.Pointer[time.Time])
 	}
 	p, _ := testproc.Start(t, bustest.Server(t), testproc.Options{Options: actor.Options{ID: c.id.Proc()}},
-		agentType.Define(newAgent, methods()...).ResumeOnError())
+		append(types, agentType.Define(newAgent, methods()...).ResumeOnError())...)
 	_, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: agentType.Name(), Name: agent.Name, Params: c})
 	require.NoError(t, err)
 	return p, agent.Mesh{

@@ -259,13 +259,11 @@ func (h *play) drain() {
 	require.Equal(h, agent.StopSummary{Requested: alive, Ended: alive}, sum)
 }
 
-// endAll ends every live mesh in the model, and returns the number of their ranks.
+// endAll ends every mesh in the model, and returns the number of its live ranks.
 func (h *play) endAll(why string) (alive int) {
 	for _, m := range h.meshes {
-		if n := m.alive(); n > 0 {
-			alive += n
-			m.end(why)
-		}
+		alive += m.alive()
+		m.end(why)
 	}
 	return alive
 }

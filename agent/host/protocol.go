@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -88,7 +89,8 @@ func (a *hostAgent) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.S
 	if err := a.checkOwner(ctx); err != nil {
 		return agent.StopSummary{}, err
 	}
-	if err := a.limitStops(s.MaxConcurrent); err != nil {
+	order, err := a.beginStops(ctx, s.MaxConcurrent)
+	if err != nil {
 		return agent.StopSummary{}, err
 	}
 	first := !a.gate.leaving
@@ -98,7 +100,7 @@ func (a *hostAgent) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.S
 	by := ctx.SentBy()
 	a.emitHostEvent(ctx, agent.StepShutdown, s.Reason, by)
 	answer := actor.Defer[agent.StopSummary](ctx)
-	a.stopMeshes(ctx, "", s.Reason, s.Grace, func(ctx *actor.Context, done agent.StopSummary) {
+	a.stopMeshes(ctx, order, "", s.Reason, s.Grace, func(ctx *actor.Context, done agent.StopSummary) {
 		a.emitStopResult(ctx, "host.shutdown", done, by)
 		answer.Reply(done, nil)
 		if first {
@@ -109,22 +111,32 @@ func (a *hostAgent) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.S
 }
 
 // stopMeshes stops the procs of one mesh, or of all. It returns the summary once all have ended, or
-// after StopBound.
-func (a *hostAgent) stopMeshes(ctx *actor.Context, mesh, reason string, grace time.Duration,
+// after StopBound, or before the deadline of the caller. The order ignores this deadline: its stops
+// go on.
+func (a *hostAgent) stopMeshes(ctx *actor.Context, order *stopOrder, mesh, reason string, grace time.Duration,
 	done func(*actor.Context, agent.StopSummary)) {
 	if grace <= 0 {
 		grace = keys.TerminateGrace.Get(a.opts.Config)
 	}
-	asked := agent.Alive(a.table.States(mesh))
-	ids := map[string]bool{}
-	for _, st := range asked {
+	states := a.table.States(mesh)
+	ids := map[string]bool{} // also of meshes without a live proc: their ranks do not restart here
+	for _, st := range states {
 		ids[st.ID] = true
 	}
+	asked := agent.Alive(states)
 	for id := range ids {
 		a.stopMesh(ctx, agent.StopRequest{ID: id, Reason: reason, Grace: grace})
 	}
-	bound := StopBound(len(asked), a.stops.limit, grace, keys.TerminateKillWait.Get(a.opts.Config))
-	a.table.WhenEnded(ctx, asked, bound, done)
+	atOnce := cmp.Or(order.limit, a.opts.maxStops())
+	bound := StopBound(len(asked), atOnce, grace, keys.TerminateKillWait.Get(a.opts.Config))
+	cancel := ctx.After(bound, func(ctx *actor.Context) { a.endStops(ctx, order) })
+	a.table.WhenEnded(ctx, asked, bound, func(ctx *actor.Context, sum agent.StopSummary) {
+		if sum.Ended == sum.Requested {
+			cancel()
+			a.endStops(ctx, order)
+		}
+		done(ctx, sum)
+	})
 }
 
 // StopBound returns the maximum time to stop a number of procs with a grace, some of them at a
