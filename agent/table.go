@@ -256,7 +256,8 @@ func (t *Table) Gen(id string, rank int) int {
 	return 0
 }
 
-// HasSpec reports whether an unstopped resource with this spec exists. Create would change nothing.
+// HasSpec reports whether an unstopped resource with this spec exists. Create would at most start
+// the next generation of its ranks.
 func (t *Table) HasSpec(id, hash string) bool {
 	r, ok := t.resources[id]
 	return ok && r.specHash == hash && !r.stopping

@@ -74,7 +74,7 @@ type modelMesh struct {
 
 // create returns the started ranks of a creation, or the text of its error.
 func (m *modelMesh) create(spec, gen int, only []int) (starts map[int]int, refused string) {
-	if len(m.ranks) > 0 && spec != m.spec && (!m.released || m.alive() > 0) {
+	if len(m.ranks) > 0 && spec != m.spec && (!m.released && gen == 0 || m.alive() > 0) {
 		return nil, "exists already with another spec"
 	}
 	starts = map[int]int{}
