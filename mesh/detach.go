@@ -85,25 +85,20 @@ func detachRequest(ctx context.Context, p ProcMesh) (d system.DetachRequest, err
 	if err != nil {
 		return d, err
 	}
-	own, err := p.net.MeshesOn(ctx, r.Procs.Hosts)
+	inv, err := p.net.InventoryUntil(ctx, func(i Inventory) bool {
+		return i.claimOf(p.desc.ID).Owner.IsValid() || i.Err() == nil
+	})
 	if err != nil {
 		return d, err
 	}
-	others, err := p.net.Meshes(ctx)
-	if err != nil {
-		return d, err
-	}
-	for _, m := range slices.Concat(own, others) {
-		id := m.Procs.ID()
-		switch {
-		case !m.Alive():
-		case id == p.desc.ID:
-			if c := m.claim(); c.Compare(d.Claim) > 0 {
-				d.Claim = c
-			}
-		case id.Label() == p.desc.ID.Label():
+	for _, m := range inv.Meshes {
+		if id := m.Procs.ID(); m.Alive() && id != p.desc.ID && id.Label() == p.desc.ID.Label() {
 			return d, &NameTakenError{Name: id.Label(), Kind: m.kind(), Holder: id.String()}
 		}
+	}
+	d.Claim = inv.claimOf(p.desc.ID)
+	if missing := inv.Err(); missing != nil && !d.Claim.Owner.IsValid() {
+		return d, fmt.Errorf("no host names its owner: %w", missing)
 	}
 	if d.Claim.Owner != p.desc.Owner {
 		return d, &OwnerError{Owner: d.Claim.Owner}
@@ -122,6 +117,16 @@ func (m MeshState) kind() string {
 		return "world"
 	}
 	return "mesh"
+}
+
+// claimOf is the claim of the owner of a live mesh; zero: no host that answered knows it.
+func (i Inventory) claimOf(mesh subjects.MeshID) (c agent.Claim) {
+	for _, m := range i.Meshes {
+		if m.Alive() && m.Procs.ID() == mesh {
+			c = m.claim()
+		}
+	}
+	return c
 }
 
 // claim is the owner's claim, as the hosts know it.
