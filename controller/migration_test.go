@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -20,9 +21,11 @@ func TestRestart_awaitsARankThatItsHostStillStops_CTL11(t *testing.T) {
 	one, err := r.spec.Procs.Extent.Region().Single(0)
 	require.NoError(t, err)
 	id := idOf(t, ref)
-	go func() { // it ends with the test: the imaginary rank never runs again
+	var restarting sync.WaitGroup
+	t.Cleanup(restarting.Wait)
+	restarting.Go(func() { // it ends with the test: the imaginary rank never runs again
 		_, _ = agent.Restart.Call(t.Context(), ref, agent.RestartRequest{ID: id, Region: &one})
-	}()
+	})
 	r.hosts[0].await(t, "create", 2)
 	require.GreaterOrEqual(t, r.hosts[0].stopCount(), 4, "three times it still stops")
 }

@@ -473,8 +473,8 @@ func (c *controller) whenSettled(
 	last := lastHosts(c.spec.Procs, first/c.spec.Procs.PerHost)
 	wait := agent.WaitRequest{ID: c.spec.id(), Until: until, Region: &last}
 	giveUp := c.table.Wait(wait, func(agent.Overlay) { ctx.After(0, finish) }) // amid a change
-	limit = max(0, limit)                                                      // a late caller has no time left
-	cancel = ctx.After(limit, func(ctx *actor.Context) {
+	// A late caller has no time left.
+	cancel = ctx.After(max(0, limit), func(ctx *actor.Context) {
 		finish(ctx)
 		giveUp()
 	})

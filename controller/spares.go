@@ -59,10 +59,10 @@ func (p *sparePool) note(h spareInfo) {
 
 // take removes the usable host with the fewest procs, and returns it. Dead hosts are not usable.
 // One that is silent or in trouble comes last.
-func (p *sparePool) take(troubled map[subjects.HostID]presence.Change) (host subjects.HostID, ok bool) {
+func (p *sparePool) take(troubles map[subjects.HostID]presence.Change) (host subjects.HostID, ok bool) {
 	best, bestDoubtful := -1, false
 	for i, spare := range p.hosts {
-		trouble, troubled := troubled[spare]
+		trouble, troubled := troubles[spare]
 		if p.unusable[spare] != nil || troubled && trouble.State == presence.Dead {
 			continue
 		}

@@ -123,17 +123,24 @@ func TestDrain_movesRanksOfALiveMeshToASpareHost_CTL11(t *testing.T) {
 	require.NoError(t, procs.Stop(t.Context()))
 }
 
-// The drained host becomes the spare, and takes the ranks of another place.
-func TestDrain_oneSpareEmptiesHostsOneAfterAnother_CTL11(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, "a", "b", "c")
+// workersWithSpare is a mesh on two of three hosts. The third is its spare.
+func workersWithSpare(t *testing.T) (c *cluster, all mesh.HostMesh, procs mesh.ProcMesh) {
+	t.Helper()
+	c = newCluster(t, "a", "b", "c")
 	c.Net = c.Connect(t, operator)
-	all := c.AllHosts(t, c.Net)
+	all = c.AllHosts(t, c.Net)
 	procs, err := all.Slice("host", 0, 2).SpawnProcs(t.Context(), mesh.SpawnSpec{
 		Name: "workers", PerHost: shape.Of("gpu", 2),
 		RestartPolicy: mesh.RestartPolicy{Restart: mesh.Transient, Spares: all.Slice("host", 2, 3).Hosts()},
 	})
 	require.NoError(t, err)
+	return c, all, procs
+}
+
+// The drained host becomes the spare, and takes the ranks of another place.
+func TestDrain_oneSpareEmptiesHostsOneAfterAnother_CTL11(t *testing.T) {
+	t.Parallel()
+	c, all, procs := workersWithSpare(t)
 	for _, host := range []int{0, 1, 2} {
 		h := all.Slice("host", host, host+1)
 		done, err := h.Drain(t.Context(), mesh.DrainOptions{Reason: "new disks"})
@@ -152,14 +159,7 @@ func TestDrain_oneSpareEmptiesHostsOneAfterAnother_CTL11(t *testing.T) {
 
 func TestDrain_withoutForceRefusesToEndRanksForLackOfASpare(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, "a", "b", "c")
-	c.Net = c.Connect(t, operator)
-	all := c.AllHosts(t, c.Net)
-	procs, err := all.Slice("host", 0, 2).SpawnProcs(t.Context(), mesh.SpawnSpec{
-		Name: "workers", PerHost: shape.Of("gpu", 2),
-		RestartPolicy: mesh.RestartPolicy{Restart: mesh.Transient, Spares: all.Slice("host", 2, 3).Hosts()},
-	})
-	require.NoError(t, err)
+	c, all, procs := workersWithSpare(t)
 	spare := agent.Of(all.Hosts()[2].Proc()).Via(c.Proc())
 	label := all.Hosts()[2].Label()
 	a := all.Slice("host", 0, 1)
@@ -168,7 +168,7 @@ func TestDrain_withoutForceRefusesToEndRanksForLackOfASpare(t *testing.T) {
 	require.ErrorAs(t, all.Slice("host", 0, 2).CheckDrain(t.Context()), &ends, "one spare for two hosts")
 	require.Equal(t, &mesh.NoSpareError{Mesh: procs.ID().String(), Region: "*", Closed: []string{}}, ends)
 	require.ErrorContains(t, all.CheckDrain(t.Context()), "spare host "+label+" is drained, too")
-	_, err = agent.Cordon.Call(t.Context(), spare, agent.CordonRequest{Cordon: true})
+	_, err := agent.Cordon.Call(t.Context(), spare, agent.CordonRequest{Cordon: true})
 	require.NoError(t, err)
 	before := c.pids(t, procs)
 	_, err = a.Drain(t.Context(), mesh.DrainOptions{Reason: "new disks"})
