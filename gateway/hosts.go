@@ -95,12 +95,22 @@ func (h *hosts) copyFromPeer(ctx context.Context) {
 	}
 	now := time.Now()
 	for _, k := range l.Hosts {
-		h.noteAlive(k.ID, now.Add(-k.Silence))
+		first := presence.Change{NeverHeard: true}
+		if k.State == agent.HostDead {
+			first.State, first.Reason = presence.Dead, k.Reason
+		}
+		h.note(k.ID, now.Add(-k.Silence), first)
 	}
 }
 
 // noteAlive records that a host lived at a time, and watches it from then on.
 func (h *hosts) noteAlive(id subjects.HostID, at time.Time) {
+	h.note(id, at, presence.Change{NeverHeard: true})
+}
+
+// note records that a host lived at a time. It watches an unknown one from then on; first is its
+// state until the watcher knows more.
+func (h *hosts) note(id subjects.HostID, at time.Time, first presence.Change) {
 	h.mu.Lock()
 	k := h.known[id]
 	isNew := k == nil
@@ -110,7 +120,7 @@ func (h *hosts) noteAlive(id subjects.HostID, at time.Time) {
 		h.mu.Unlock()
 		return
 	case isNew:
-		k = &knownHost{lastHeard: at, change: presence.Change{NeverHeard: true}, unwatch: func() {}}
+		k = &knownHost{lastHeard: at, change: first, unwatch: func() {}}
 		h.known[id] = k
 	case at.After(k.lastHeard):
 		k.lastHeard = at
@@ -134,7 +144,7 @@ func (h *hosts) onChange(c presence.Change) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	k := h.known[c.Host]
-	if k == nil {
+	if k == nil || c.NeverHeard && k.change.State == presence.Dead { // another gateway saw it die
 		return
 	}
 	if heard := c.At.Add(-c.Silence); !c.NeverHeard {

@@ -80,8 +80,10 @@ func keepIn(t *testing.T, place, script string) (r Record, stateDir string) {
 	})
 	require.NoError(t, json.Unmarshal([]byte(lineIn(t, stdoutOf(k), "record ")), &r))
 	require.Equal(t, "true", lineIn(t, r.Output[logfile.Stdout].Path, "ready "))
-	if script != "" {
-		pidIn(t, filepath.Join(filepath.Dir(r.Output[logfile.Stdout].Path), "plain.stdout.log"), "two ")
+	if script != "" { // the shell ends with the keeper
+		for _, line := range []string{"one ", "two ", "three ", "four "} {
+			pidIn(t, filepath.Join(filepath.Dir(r.Output[logfile.Stdout].Path), "plain.stdout.log"), line)
+		}
 	}
 	require.NoError(t, k.Kill())
 	exitOf(t, k)
