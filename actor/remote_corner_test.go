@@ -89,7 +89,7 @@ func TestCancel_endsCallsWithoutADeadline(t *testing.T) {
 	s.sendControl(t, b, wire.Cancel, wire.CancelBody{Replies: []string{reply}})
 	select {
 	case <-book.ended:
-	case <-time.After(3 * time.Second):
+	case <-time.After(testkit.Patience):
 		b.KillActor(ref.ID().Name, "enough")
 		t.Error("its context did not end")
 	}

@@ -1,7 +1,6 @@
 package cast_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/shape"
 )
@@ -54,9 +54,7 @@ func TestCast_refusedRankDoesNotFailItsHost_CAST4(t *testing.T) {
 // The process of the rank runs, but its actor has stopped: Stream yields that at once.
 func TestStream_reportsAStoppedRank_CAST4(t *testing.T) {
 	d := newCrowdWithout(t, shape.Of("gpu", 4), 4, 2, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	for pt, r := range cast.Stream(ctx, d.members, who, actor.None{}) {
+	for pt, r := range cast.Stream(testkit.Soon(t), d.members, who, actor.None{}) {
 		if pt.Rank() == 1 {
 			require.ErrorIs(t, r.Err, actor.ErrNoProc)
 		}

@@ -192,13 +192,26 @@ func (h *hosts) prune() {
 func (h *hosts) reachable() (ids []subjects.HostID, all bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.knownIDs((*knownHost).isReachable), h.complete
+}
+
+// expected are the hosts that a search waits for. It includes those without an answer to the last
+// one: a slow host is not found in the time for unknown hosts.
+func (h *hosts) expected() []subjects.HostID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.knownIDs((*knownHost).mayBeAlive)
+}
+
+// knownIDs returns the IDs of some known hosts. The caller holds the lock.
+func (h *hosts) knownIDs(want func(*knownHost) bool) (ids []subjects.HostID) {
 	for id, k := range h.known {
-		if k.isReachable() {
+		if want(k) {
 			ids = append(ids, id)
 		}
 	}
 	slices.SortFunc(ids, subjects.HostID.Compare)
-	return ids, h.complete
+	return ids
 }
 
 // gateways are the gateways that hosts announce which may be alive.
@@ -319,9 +332,8 @@ func (h *hosts) scan(ctx context.Context) (ids []subjects.HostID, silent []mesh.
 	h.mu.Lock()
 	lost := h.missedEvents
 	h.mu.Unlock()
-	known, _ := h.reachable()
 	found, _, err := agent.DiscoverHosts(ctx, h.net.Bus(), h.net.Proc().Space(),
-		config.DiscoveryQuietPeriod.Get(h.net.Config()), known...)
+		config.DiscoveryQuietPeriod.Get(h.net.Config()), h.expected()...)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -75,7 +75,7 @@ func (e *NoSpareError) Error() string {
 }
 
 // lostByMoving returns what the MeshState would lose with a drain of hosts: ranks or actors. The
-// procs of a silent owner, and of a policy without spares, are not meant to move.
+// procs of a dead owner, and of a policy without spares, are not meant to move.
 func (m MeshState) lostByMoving(ctx context.Context, drained []subjects.HostID) error {
 	p := m.Procs
 	if !m.Alive() || p.desc.World != nil {
@@ -84,6 +84,9 @@ func (m MeshState) lostByMoving(ctx context.Context, drained []subjects.HostID) 
 	asking, cancel := context.WithTimeout(ctx, config.ActorQueryTimeout.Get(p.net.config))
 	defer cancel()
 	r, err := controller.Health.Call(asking, p.controller(), actor.None{})
+	if err != nil && !isUnreachable(err) {
+		return fmt.Errorf("cannot ask the owner of mesh %s for its spare hosts: %w", p.desc.ID, err)
+	}
 	if err != nil || len(r.RestartPolicy.Spares) == 0 {
 		return ctx.Err()
 	}

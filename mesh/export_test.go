@@ -37,3 +37,15 @@ func AwaitSettled(
 	}
 	return awaitSettled(ctx, owner, agent.WaitRequest{ID: "m", Until: agent.Running}, within, last)
 }
+
+// AwaitGrow waits for the end of a Grow of a mesh, as its owner reports it.
+func AwaitGrow(ctx context.Context, n *Net, m agent.Mesh) (agent.RevisionResponse, error) {
+	return awaitGrow(ctx, ProcMesh{net: n, desc: m})
+}
+
+// LostByMoving returns what a mesh with one running rank would lose by a drain of its host.
+func LostByMoving(ctx context.Context, n *Net, m agent.Mesh) error {
+	running := agent.State{Status: agent.Status{Phase: agent.Running}}
+	state := MeshState{Procs: ProcMesh{net: n, desc: m}, States: []agent.State{running}}
+	return state.lostByMoving(ctx, m.Hosts)
+}

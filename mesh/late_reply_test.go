@@ -8,6 +8,7 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
+	"github.com/castnet-io/castnet/controller"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/internal/testproc"
@@ -29,10 +30,17 @@ func (lateOwner) Wait(ctx *actor.Context, w agent.WaitRequest) (agent.Overlay, e
 // ownerWith starts a controller of a test in a program of its own.
 func ownerWith(t *testing.T, a agent.Agent) actor.Ref[agent.Agent] {
 	t.Helper()
-	c := testmesh.Start(t, testmesh.InMemory())
+	return ownerIn(t, testmesh.Start(t, testmesh.InMemory()), a)
+}
+
+func ownerIn(
+	t *testing.T, c *testmesh.Cluster, a agent.Agent, more ...actor.Method[agent.Agent],
+) actor.Ref[agent.Agent] {
+	t.Helper()
 	typ := actor.NewType[agent.Agent, actor.None]("owner")
 	p, _ := testproc.Start(t, c.Server, testproc.Options{Options: actor.Options{Bus: c.Open(t)}},
-		typ.Define(func(*actor.Context, actor.None) (agent.Agent, error) { return a, nil }, agent.Methods()...))
+		typ.Define(func(*actor.Context, actor.None) (agent.Agent, error) { return a, nil },
+			append(agent.Methods(), more...)...))
 	owner, err := actor.Spawn(t.Context(), p, typ, "owner", actor.None{})
 	require.NoError(t, err)
 	return owner
@@ -79,5 +87,43 @@ func TestAwaitSettled_endsOneTimeoutAfterTheLastChange_MESH3(t *testing.T) {
 			require.GreaterOrEqual(t, quiet, time.Second)
 			require.LessOrEqual(t, quiet, 5*time.Second/4)
 		}
+	})
+}
+
+func TestSpawn_awaitsAGrowOfAnOwnerThatIsSilentForAWhile(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		c, asked := testmesh.Start(t, testmesh.InMemory()), 0
+		grown := agent.Mesh{ID: testproc.MeshID(t, "m"), Revision: 2}
+		owner := ownerIn(t, c, lateOwner{}, agent.Revision.Handle(func(_ agent.Agent, ctx *actor.Context,
+			_ agent.RevisionRequest,
+		) (agent.RevisionResponse, error) {
+			asked++
+			if asked == 2 {
+				actor.Defer[agent.RevisionResponse](ctx)
+			}
+			return agent.RevisionResponse{Growing: asked == 1, Mesh: &grown}, nil
+		}))
+		grown.Owner = owner.ID()
+		m := agent.Mesh{ID: grown.ID, Owner: grown.Owner, Revision: 1}
+		said, err := mesh.AwaitGrow(testkit.Soon(t), c.Connect(t), m)
+		require.NoError(t, err)
+		require.NotNil(t, said.Mesh, "silence is no end of a Grow")
+		require.Equal(t, 2, said.Mesh.Revision)
+		require.Equal(t, 3, asked)
+	})
+}
+
+func TestCheckDrain_namesTheMeshOfASilentOwner_HOST16(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		c := testmesh.Start(t, testmesh.InMemory())
+		owner := ownerIn(t, c, lateOwner{}, controller.Health.Handle(func(_ agent.Agent, ctx *actor.Context,
+			_ actor.None,
+		) (controller.Report, error) {
+			actor.Defer[controller.Report](ctx)
+			return controller.Report{}, nil
+		}))
+		m := agent.Mesh{ID: testproc.MeshID(t, "m"), Owner: owner.ID()}
+		err := mesh.LostByMoving(t.Context(), c.Connect(t), m)
+		require.ErrorContains(t, err, "cannot ask the owner of mesh "+m.ID.String())
 	})
 }

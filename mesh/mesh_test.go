@@ -3,6 +3,7 @@ package mesh_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
+	"github.com/castnet-io/castnet/subjects"
 )
 
 // cluster is a cluster with helpers of the tests.
@@ -449,16 +451,19 @@ func TestHosts_excludesUnschedulableHosts(t *testing.T) {
 			agent.CordonRequest{Cordon: on, Reason: "new disks"})
 		require.NoError(t, err)
 	}
+	finds := func(find func(context.Context) (mesh.HostMesh, error), want []subjects.HostID) {
+		t.Helper()
+		testkit.Until(t, "a search finds the hosts in time", func() bool {
+			found, err := find(t.Context())
+			return err == nil && slices.Equal(found.Hosts(), want)
+		})
+	}
 	cordon(1, true)
-	open, err := c.Hosts(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, hosts[:1], open.Hosts())
-	all, err := c.Net.AllHosts(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, hosts, all.Hosts())
+	finds(c.Hosts, hosts[:1])
+	finds(c.Net.AllHosts, hosts)
 	short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	_, err = c.AwaitHosts(short, 2)
+	_, err := c.AwaitHosts(short, 2)
 	require.ErrorContains(t, err, "1 of 2 hosts answer")
 	require.ErrorContains(t, err, "hosts that take no procs: b is cordoned (new disks)")
 
@@ -467,9 +472,7 @@ func TestHosts_excludesUnschedulableHosts(t *testing.T) {
 	require.ErrorAs(t, err, new(*mesh.UnschedulableError))
 	cordon(0, false)
 	cordon(1, false)
-	open, err = c.Hosts(t.Context())
-	require.NoError(t, err)
-	require.Len(t, open.Hosts(), 2)
+	finds(c.Hosts, hosts)
 }
 
 // operator makes a client one of a person, who acts on hosts and on the meshes of others.

@@ -123,25 +123,9 @@ func followGrow(ctx context.Context, m actorMesh) error {
 		return nil
 	}
 	began := time.Now()
-	request := agent.RevisionRequest{ID: p.desc.ID.String(), After: p.desc.Revision}
-	said := agent.RevisionResponse{Growing: true}
-	for said.Growing {
-		err := p.net.placements.eachOwner(p.desc, func(owner actor.Ref[agent.Agent]) (err error) {
-			ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
-			defer cancel()
-			said, err = agent.Revision.Call(ctx, owner, request)
-			return err
-		})
-		if err != nil {
-			return ctx.Err()
-		}
-		if said.Growing {
-			select {
-			case <-time.After(growPoll):
-			case <-ctx.Done():
-				return fmt.Errorf("spawn %s: mesh %s still grows: %w", m.name, p.desc.ID, ctx.Err())
-			}
-		}
+	said, err := awaitGrow(ctx, p)
+	if err != nil {
+		return fmt.Errorf("spawn %s: %w", m.name, err)
 	}
 	if said.Mesh == nil {
 		return nil
@@ -162,6 +146,36 @@ func followGrow(ctx context.Context, m actorMesh) error {
 		return &SpawnError{Mesh: m.name, Ranks: said.Mesh.Extent.NumRanks(), Failed: failed}
 	}
 	return nil
+}
+
+// awaitGrow waits until the owner of procs reports that no Grow is under way. The zero response
+// stands for a silent owner. One that was growing may be silent for actor.query-timeout.
+func awaitGrow(ctx context.Context, p ProcMesh) (said agent.RevisionResponse, err error) {
+	request := agent.RevisionRequest{ID: p.desc.ID.String(), After: p.desc.Revision}
+	growing := false
+	for heard := time.Now(); ; {
+		err = p.net.placements.eachOwner(p.desc, func(owner actor.Ref[agent.Agent]) (err error) {
+			ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
+			defer cancel()
+			said, err = agent.Revision.Call(ctx, owner, request)
+			return err
+		})
+		switch {
+		case err == nil && !said.Growing:
+			return said, nil
+		case err == nil:
+			growing, heard = true, time.Now()
+		case !growing || isUnreachable(err):
+			return agent.RevisionResponse{}, ctx.Err()
+		case time.Since(heard) > config.ActorQueryTimeout.Get(p.net.config):
+			return agent.RevisionResponse{}, fmt.Errorf("cannot await the Grow of mesh %s: %w", p.desc.ID, err)
+		}
+		select {
+		case <-time.After(growPoll):
+		case <-ctx.Done():
+			return agent.RevisionResponse{}, fmt.Errorf("mesh %s still grows: %w", p.desc.ID, ctx.Err())
+		}
+	}
 }
 
 // checkResize returns the reason why the handle cannot resize its mesh.

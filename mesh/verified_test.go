@@ -20,7 +20,7 @@ func TestShutdown_retriesProcsThatAFormerOneLeft_MESH5(t *testing.T) {
 	c.Net = c.Connect(t, operator)
 	procs, counters := c.workers(t, 2, 0)
 	// its proc is killed after its grace, or ends then
-	c.keepBusy(t, counters.Ref(1), 4*time.Second)
+	c.keepBusy(t, counters.Ref(1), 10*time.Second)
 	hosts := c.AllHosts(t, c.Net)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
