@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -285,6 +286,9 @@ func (c *Controller) handleHostChange(ctx *actor.Context, x presence.Change) (ac
 
 // handle applies events, runs the effects, and sets the next timer.
 func (c *Controller) handle(ctx *actor.Context, events ...any) {
+	if c.hosts.BusSilence() > 0 {
+		events = slices.Insert(events, 0, any(deaf{}))
+	}
 	for _, event := range events {
 		c.pendingEffects = append(c.pendingEffects, c.st.step(event, time.Now())...)
 	}

@@ -51,6 +51,11 @@
 // until now. After an outage of all controllers, worlds wait for their hosts. When a proc dies that
 // joined as a system manager, everything stops.
 //
+// Silence of a self-joined proc counts only while the controller can hear, as in package presence.
+// The count starts again after a loss of the bus and after a pause of the controller. A pause is
+// half of world.proc-timeout without an event. A self-joined proc counts only intervals in which it
+// asked, so its own pause does not close it.
+//
 // An adopted mesh stays with the system until its adopter has confirmed that the hosts obey it. If
 // the adopter does not confirm within 10 s or half its lease, the system follows it in the epoch
 // after. Each term of a controller is another epoch of a detached mesh. The system forgets a mesh

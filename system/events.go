@@ -125,6 +125,8 @@ type (
 		ended           []string      // names of worlds that ended recently
 		adopting        time.Duration // how long worlds without a record are adopted
 	}
+	// deaf reports that the controller has no connection, or that the server does not answer.
+	deaf struct{}
 	tick struct{}
 )
 

@@ -3,6 +3,7 @@ package system
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/subjects"
@@ -196,14 +197,24 @@ func (st *state) hasAssignment(id subjects.HostID, mesh subjects.MeshID) bool {
 	return h != nil && w != nil && w.mesh == mesh && h.assignments[w.name] != nil
 }
 
+// nextSilence returns when the next self-joined proc expires without a heartbeat; false: there is
+// none.
+func (st *state) nextSilence() (time.Time, bool) {
+	at, ok := st.heartbeatTimers.nextExpiry(st.silence)
+	if earliest := st.listeningSince.Add(st.silence); at.Before(earliest) {
+		at = earliest
+	}
+	return at, ok
+}
+
 // expireTimers runs the timers that are due.
 func (st *state) expireTimers() {
 	for {
-		owner, ok := st.heartbeatTimers.expired(st.now, st.silence)
-		if !ok {
+		at, ok := st.nextSilence()
+		if !ok || st.now.Before(at) {
 			break
 		}
-		m := owner.(*member)
+		m := st.heartbeatTimers.oldest().(*member)
 		st.heartbeatTimers.stop(&m.timer)
 		st.setHealth(m, HealthExpired, fmt.Sprintf("silent for %s", st.silence))
 	}

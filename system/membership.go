@@ -18,7 +18,7 @@ const (
 	joinTimeout = 2 * time.Second
 	// refusedPause is the time between two joins after a refusal.
 	refusedPause = 3 * time.Second
-	// maxSilence is the time without a successful join or heartbeat after which a proc closes.
+	// maxSilence is the time of unsuccessful joins and heartbeats after which a proc closes.
 	maxSilence = 5 * joinInterval
 	// silentStopTimeout bounds the stop of the actors of a proc that closes.
 	silentStopTimeout = 5 * time.Second
@@ -37,17 +37,21 @@ func KeepJoined(ctx context.Context, p *actor.Proc, j JoinRequest, changed func(
 		defer p.Observe(m.noteEnd)()
 	}
 	var said string
-	heard := time.Now()
+	var silence, pause time.Duration
 	for {
-		joined, pause, err := m.join(ctx)
+		began := time.Now()
+		joined, next, err := m.join(ctx)
+		if err == nil {
+			silence = 0
+		} else { // a pause of the proc makes no attempt longer
+			silence += pause + min(time.Since(began), joinTimeout)
+		}
+		pause = next
 		if now := describeJoin(joined, err); ctx.Err() == nil && now != said {
 			said = now
 			changed(joined, err)
 		}
-		if err == nil {
-			heard = time.Now()
-		}
-		if j.Proc != nil && ctx.Err() == nil && time.Since(heard) >= maxSilence {
+		if j.Proc != nil && ctx.Err() == nil && silence >= maxSilence {
 			changed(joined, ErrSilent)
 			closeSilent(p)
 			return

@@ -2,6 +2,7 @@ package system_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -24,7 +25,8 @@ var (
 	fall       = actor.NewEndpoint[faller, actor.None, actor.None]("fall")
 )
 
-// keepJoined keeps a new proc of a world's mesh joined. said gets each response, gone its end.
+// keepJoined keeps a new proc of a world's mesh joined. said gets each response, and the
+// proc pauses until it is read. gone gets the end.
 func (r *rig) keepJoined(
 	t *testing.T, world, mesh string,
 ) (p *actor.Proc, said chan error, leave func(), gone chan struct{}) {
@@ -35,12 +37,17 @@ func (r *rig) keepJoined(
 	p, _ = testproc.Start(t, r.Server, testproc.Options{Options: o}, fallerType.Define(
 		func(*actor.Context, actor.None) (faller, error) { return faller{}, nil },
 		fall.Handle(func(faller, *actor.Context, actor.None) (actor.None, error) { panic("fall") })))
-	said, gone = make(chan error, 64), make(chan struct{})
+	said, gone = make(chan error), make(chan struct{})
 	ctx, leave := context.WithCancel(context.Background())
 	go func() {
 		defer close(gone)
 		j := system.JoinRequest{World: world, Proc: &system.ProcJoin{ID: p.ID()}}
-		system.KeepJoined(ctx, p, j, func(_ system.JoinResponse, err error) { said <- err })
+		system.KeepJoined(ctx, p, j, func(_ system.JoinResponse, err error) {
+			select {
+			case said <- err:
+			case <-ctx.Done():
+			}
+		})
 	}()
 	t.Cleanup(func() {
 		leave()
@@ -89,5 +96,22 @@ func TestKeepJoined_procFollowsTheNextControllerAndClosesWithoutOne_WORLD9(t *te
 		<-gone
 		_, err := p.Spawn(testkit.Soon(t), actor.SpawnSpec{Type: "faller", Name: "faller", Params: actor.None{}})
 		require.Error(t, err, "the proc is closed")
+	})
+}
+
+// A proc that was stopped, or starved, has not asked meanwhile.
+func TestKeepJoined_pauseOfTheProcIsNoSilence_WORLD9(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t, testmesh.JetStream())
+		_, kill := r.serve(t, "s")
+		w := r.declare(t, spec("w", shape.Of("x", 1), 1))
+		kill()
+		_, said, _, _ := r.keepJoined(t, "w", w.Mesh)
+		time.Sleep(time.Minute)
+		require.Error(t, testkit.Next(t, said))
+		r.serve(t, "next")
+		require.NoError(t, testkit.Find(t, said, func(err error) bool {
+			return err == nil || errors.Is(err, system.ErrSilent)
+		}))
 	})
 }

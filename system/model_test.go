@@ -395,7 +395,7 @@ func (c *cluster) empty() {
 func TestModel_evictionMatchesANaiveCheck_WORLD6(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newScenario(t)
-		s.st.limits = limits{silence: 5 * time.Second, eviction: 7 * time.Second, stopWithin: time.Second}
+		s.st.limits = limits{silence: 6 * time.Second, eviction: 7 * time.Second, stopWithin: time.Second}
 		for _, line := range [][]string{{"w", "x=3", "1"}, {"v", "x=2", "2"}} {
 			s.applyLine("declare", line)
 			s.applyLine("named", line[:1])
@@ -412,7 +412,8 @@ func TestModel_evictionMatchesANaiveCheck_WORLD6(t *testing.T) {
 				args = append(args, world)
 			case "fails":
 				verb, args = "beat", append(args, "actor")
-			case "at":
+			case "at": // late, but no pause
+				verb = "paused"
 				args = []string{(s.now.Sub(s.start) + time.Duration(rapid.IntRange(0, 3).Draw(t, "s"))*time.Second).
 					String()}
 			}
@@ -432,7 +433,7 @@ func TestModel_evictionMatchesANaiveCheck_WORLD6(t *testing.T) {
 				bad := false
 				for _, p := range w.Procs {
 					name := short(p.ID)
-					silent := s.now.Sub(heard[name]) >= 5*time.Second
+					silent := s.now.Sub(heard[name]) >= 6*time.Second
 					require.Equal(t, silent, p.Health == HealthExpired, "%s at %s", name, s.now.Sub(s.start))
 					bad = bad || silent || len(p.Failed) > 0
 				}

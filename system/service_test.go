@@ -345,3 +345,21 @@ func TestWorlds_surviveControllerDeathsUnderLoad_WORLD2(t *testing.T) {
 		}
 	})
 }
+
+// The controller cannot hear during an outage of the bus.
+func TestService_outageOfTheBusIsNoSilenceOfAManager_WORLD9(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		s, kill := r.serve(t, "s")
+		boss := system.ProcJoin{ID: r.client.ID(), Mode: system.ModeManager}
+		ask(t, r, system.Join, system.JoinRequest{World: "w", Proc: &boss})
+		r.Server.Shutdown()
+		time.Sleep(time.Minute)
+		select {
+		case <-s.Done():
+			require.Fail(t, "the outage ended the system")
+		default:
+		}
+		kill()
+	})
+}

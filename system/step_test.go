@@ -141,13 +141,29 @@ func (s *scenario) applyLine(verb string, args []string) string {
 func (s *scenario) run(verb string, args []string) []any {
 	plain, named := words(args)
 	switch verb {
-	case "at": // since the start
+	case "at": // since the start; the ticks before it come in time
+		return s.tickUntil(s.start.Add(s.duration(plain[0])))
+	case "paused": // until then, since the start: no tick came
 		s.now = s.start.Add(s.duration(plain[0]))
 		return s.step(tick{})
 	case "named": // name [who has it [kind]]
 		return s.named(plain)
 	}
 	return s.step(s.event(verb, plain, named))
+}
+
+// tickUntil lets time pass as in a controller that runs.
+func (s *scenario) tickUntil(end time.Time) (effects []any) {
+	for {
+		next, ok := s.st.nextTick()
+		if !ok || !next.Before(end) {
+			break
+		}
+		s.now = next
+		effects = append(effects, s.step(tick{})...)
+	}
+	s.now = end
+	return append(effects, s.step(tick{})...)
 }
 
 // step applies an event. It keeps a request that waits for its name.
@@ -202,6 +218,8 @@ func (s *scenario) event(verb string, plain []string, named map[string]string) a
 		return leave{from(1), LeaveRequest{Proc: &id}}
 	case "beat": // proc [failed actors]
 		return heartbeat{from(1), HeartbeatRequest{Proc: s.proc(plain[0]), Failed: plain[1:]}}
+	case "deaf":
+		return deaf{}
 	case "seen":
 		return hostSeen{s.host(plain[0])}
 	case "lost":

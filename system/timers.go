@@ -45,7 +45,10 @@ func (c *timerQueue) nextExpiry(long time.Duration) (time.Time, bool) {
 // expired returns the owner of the oldest timer, if that has expired.
 func (c *timerQueue) expired(now time.Time, long time.Duration) (owner any, ok bool) {
 	if at, ok := c.nextExpiry(long); ok && !now.Before(at) {
-		return c.list.Front().Value.(timerEntry).owner, true
+		return c.oldest(), true
 	}
 	return owner, false
 }
+
+// oldest returns the owner of the oldest timer of a queue with timers.
+func (c *timerQueue) oldest() any { return c.list.Front().Value.(timerEntry).owner }
