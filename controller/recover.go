@@ -177,14 +177,19 @@ func (st *state) stopMesh(x *effects, reason string, now time.Time) {
 	if st.supervisor != nil {
 		st.supervisor.Stopping()
 	}
-	for _, rank := range slices.Sorted(maps.Keys(st.rankStates)) {
-		if d := st.rankStates[rank].phase; d == backoff || d == awaitingProc || d == departing {
-			about := actor.Event{Reason: reason, At: now}
-			st.advance(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, about, now)
-		}
-	}
+	st.stopWaiting(x, slices.Sorted(maps.Keys(st.rankStates)), reason, now)
 	for rank := range st.spec.Region.NumRanks() {
 		st.markStopping(rank, reason)
+	}
+}
+
+// stopWaiting ends the ranks that wait for their restart. No agent knows their next generations.
+func (st *state) stopWaiting(x *effects, ranks []int, reason string, now time.Time) {
+	for _, rank := range ranks {
+		if d := st.peek(rank).phase; d == backoff || d == awaitingProc || d == departing {
+			about := actor.Event{Reason: reason, At: now}
+			st.endRank(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, about)
+		}
 	}
 }
 
@@ -203,10 +208,7 @@ func (st *state) stopRegion(x *effects, part shape.Region, reason string, now ti
 		if !in {
 			continue
 		}
-		if d := st.peek(rank).phase; d == backoff || d == awaitingProc || d == departing {
-			about := actor.Event{Reason: reason, At: now}
-			st.endRank(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, about)
-		}
+		st.stopWaiting(x, []int{rank}, reason, now)
 		st.stopSupervising(rank)
 		st.markStopping(rank, reason)
 	}

@@ -46,7 +46,7 @@ func (st *state) step(heard any, now time.Time) effects {
 	case fenced:
 		st.fence(x, h.by, now)
 	case evacuate:
-		st.evacuate(x, h)
+		st.evacuate(x, h, now)
 	case departed:
 		st.handleDeparted(x, h, now)
 	case actorsUp:
