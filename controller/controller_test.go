@@ -31,6 +31,7 @@ type fakeHost struct {
 	refuse error
 	mute   bool                          // says nothing to Create
 	busy   <-chan struct{}               // its ranks take so long to stop; nil: no time
+	averse int                           // as often it refuses Stop, by either connection
 	still  int                           // as often it says to Stop that its ranks are stopping
 	renew  func() (agent.Overlay, error) // what it says to Keepalive; nil: how its ranks are
 
@@ -72,6 +73,9 @@ func (h *fakeHost) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overlay,
 		h.told.Add("urgent stop")
 	} else {
 		h.told.Add("stop")
+	}
+	if h.averse > 0 && h.count("stop") <= h.averse {
+		return nil, errors.New("not now")
 	}
 	if h.still > 0 {
 		h.still--

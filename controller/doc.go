@@ -90,7 +90,8 @@
 // Waits for ends skip failures that a restart follows. Orders for earlier generations have no
 // effect either. Each rank of a requested restart replies when it runs with its actors, or at its
 // first failure; it does not count. While ranks are being created, their reason names a silent
-// host. Failed ranks are reported on `ev.`.
+// host. Failed ranks are reported on `ev.`. Each renewal repeats the unanswered stop of a returned
+// host.
 //
 // State belongs to the controller's turn. The decisions are the pure function step;
 // internal/supervise counts restarts, and testdata has scenarios.

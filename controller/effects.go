@@ -42,6 +42,9 @@ type startResult struct {
 // timerFired reports that the time of effects.wake has come.
 type timerFired struct{}
 
+// renewalDue reports that the next renewal of leases begins.
+type renewalDue struct{}
+
 // hostChange is a change in the health of a host of the mesh, or of a spare.
 type hostChange presence.Change
 

@@ -183,7 +183,7 @@ func (st *state) stopMesh(x *effects, reason string, now time.Time) {
 	}
 }
 
-// stopWaiting ends the ranks that wait for their restart. No agent knows their next generations.
+// stopWaiting ends ranks before their restart. No agent knows their next generations.
 func (st *state) stopWaiting(x *effects, ranks []int, reason string, now time.Time) {
 	for _, rank := range ranks {
 		if d := st.peek(rank).phase; d == backoff || d == awaitingProc || d == departing {
@@ -257,7 +257,7 @@ type staleStopped struct {
 	err  error
 }
 
-// handleStaleStopped lets the mesh use the host again, or waits for its next return.
+// handleStaleStopped lets the mesh use the host again. After an error the stop is due again.
 func (st *state) handleStaleStopped(h staleStopped) {
 	if _, died := st.diedHosts[h.host]; !died {
 		return
@@ -266,6 +266,16 @@ func (st *state) handleStaleStopped(h staleStopped) {
 		delete(st.diedHosts, h.host)
 	} else {
 		st.diedHosts[h.host] = false
+	}
+}
+
+// retryStaleStops repeats the unanswered stops of returned hosts, with each renewal of leases.
+func (st *state) retryStaleStops(x *effects) {
+	for _, host := range slices.SortedFunc(maps.Keys(st.diedHosts), compareHosts) {
+		if !st.diedHosts[host] && st.hosts[host].State != presence.Dead {
+			st.diedHosts[host] = true
+			x.staleHosts = append(x.staleHosts, host)
+		}
 	}
 }
 

@@ -130,6 +130,22 @@ func TestStep_returnedHostStopsFormerRanksOnceBeforeTheNextGrowth_CTL20(t *testi
 	require.Empty(t, is(presence.Alive))
 }
 
+func TestRenewal_repeatsTheRefusedStopOfFormerRanks_CTL8(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		r.hosts[1].averse = 2
+		ref := r.own(t, r.spec)
+		create(t, ref)
+		wait(t, ref, agent.Running)
+		last := r.spec.Procs.Hosts[1]
+		for _, is := range []presence.State{presence.Dead, presence.Alive} {
+			change := hostChange{Host: last, State: is, At: time.Now()}
+			require.NoError(t, notify.Send(t.Context(), ref, notification{change}))
+		}
+		r.hosts[1].await(t, "stop", 3)
+	})
+}
+
 // Ranks that never ran have ended already, so the stop of a failed growth awaits its host. The next
 // growth would start ranks on this host, and a late stop would end them.
 func TestResize_failedGrowthEndsOnceItsHostsHaveAnswered_CTL20(t *testing.T) {

@@ -63,6 +63,8 @@ func (st *state) step(heard any, now time.Time) effects {
 		st.spares.note(h)
 	case timerFired:
 		st.handleTimer(x, now)
+	case renewalDue:
+		st.retryStaleStops(x)
 	case hostChange:
 		st.handleHostChange(x, h, now)
 	case staleStopped:

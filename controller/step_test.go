@@ -112,6 +112,14 @@ func (s *scenario) applyLine(verb string, args []string) string {
 		x = s.st.step(s.asked.answered(o, nil), s.now)
 	case "error": // in place of the reply
 		x = s.st.step(s.asked.answered(nil, errors.New("no answer")), s.now)
+	case "renewal":
+		x = s.st.step(renewalDue{}, s.now)
+	case "cleaned": // host [error]: the result of the stop of its former ranks
+		h := staleStopped{host: s.hostOf(args[0])}
+		if len(args) > 1 {
+			h.err = errors.New(strings.Join(args[1:], " "))
+		}
+		x = s.st.step(h, s.now)
 	case "life": // host n: it is alive in its nth life
 		x = s.st.step(hostChange{Host: s.hostOf(args[0]), State: presence.Alive,
 			Incarnation: uint64(s.number(args[1])), At: s.now}, s.now)
