@@ -285,6 +285,9 @@ func (c *controller) handle(ctx *actor.Context, what any) {
 	for _, h := range x.staleHosts {
 		c.stopStale(ctx, h)
 	}
+	for _, rank := range x.lateStarts {
+		c.stopLate(ctx, rank)
+	}
 	for _, h := range x.orphanHosts {
 		c.checkOrphans(ctx, h)
 	}

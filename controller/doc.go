@@ -65,8 +65,9 @@
 // watch hosts themselves.
 //
 // A partial stop sends one message to each host with ranks of the part. After a second, the
-// controller stops each unanswered actor over the control connection. Lease renewals use it when
-// half their time passed without a reply. In a shared renewal each lease gets its own result.
+// controller stops each unanswered actor over the control connection. The late reply to a start
+// gets another stop. Lease renewals use the control connection when half their time passed without
+// a reply. In a shared renewal each lease gets its own result.
 //
 // The controller subscribes to the events of its mesh before it creates the first rank. A failure
 // known only from a reply waits 250 ms for its event. It keeps no record of its watchers, so none

@@ -55,6 +55,7 @@ type effects struct {
 	starts      []rankStart       // ranks to restart
 	departures  []departure       // ranks to stop, for a start elsewhere
 	staleHosts  []subjects.HostID // hosts that returned, to be sent a stop for their remaining procs
+	lateStarts  []int             // ranks that their hosts may have started after the stop
 	orphanHosts []subjects.HostID // dead hosts whose kept procs are to be probed
 	newHostds   []subjects.HostID // hosts whose hostd may have started again, to be asked for their ranks
 	wake        time.Time         // of the next timerFired; zero: unchanged

@@ -132,10 +132,16 @@ func (st *state) handleStartResult(x *effects, h startResult, now time.Time) {
 	said := map[int]agent.Status{}
 	h.overlay.Each(st.spec.Region.NumRanks(), func(rank int, s agent.Status) { said[rank] = s })
 	for _, s := range h.starts {
-		if st.peek(s.rank).phase != starting || st.table.Gen(st.spec.id(), s.rank) != s.gen {
+		got := said[s.rank]
+		seat := st.peek(s.rank)
+		if seat.phase != starting || st.table.Gen(st.spec.id(), s.rank) != s.gen {
+			runs := h.err != nil || !got.Phase.Terminal()
+			if runs && seat.stopRequested && s.rank < st.description().Extent.NumRanks() {
+				x.lateStarts = append(x.lateStarts, s.rank)
+			}
 			continue // an event has decided
 		}
-		switch got := said[s.rank]; {
+		switch {
 		case h.err == nil && got.Phase == agent.Running:
 			st.markRunning(x, s.rank, now)
 		case h.err == nil && got.Phase == agent.Initializing: // an event of its host follows
@@ -210,6 +216,7 @@ func (st *state) stopRegion(x *effects, part shape.Region, reason string, now ti
 		}
 		st.stopWaiting(x, []int{rank}, reason, now)
 		st.stopSupervising(rank)
+		st.rankState(rank).stopRequested = true
 		st.markStopping(rank, reason)
 	}
 }

@@ -41,7 +41,8 @@ type rankState struct {
 	cause     actor.Event
 	dropped   bool // the mesh continues without the rank
 
-	unconfirmed bool // the link to its host broke during its creation
+	stopRequested bool // in a partial stop
+	unconfirmed   bool // the link to its host broke during its creation
 
 	migration    migration          // a migration does not count as a restart
 	oldHost      subjects.HostID    // the host under evacuation on which the rank still runs; zero: none

@@ -96,6 +96,11 @@ func (s *scenario) applyLine(verb string, args []string) string {
 		x = s.st.step(timerFired{}, s.now)
 	case "stop":
 		s.st.stopMesh(&x, strings.Join(args, " "), s.now)
+	case "part": // rank reason: a partial stop
+		_, base := s.st.hostIndex(s.number(args[0]))
+		part, err := s.st.spec.Procs.Extent.Region().Single(base)
+		require.NoError(s.t, err)
+		s.st.stopRegion(&x, part, strings.Join(args[1:], " "), s.now)
 	case "overlay": // first+count phase [reason]
 		x = s.st.step(agent.Overlay{s.run(args)}, s.now)
 	case "ask": // host, or its index and one that is being emptied: its ranks are asked for
@@ -257,6 +262,9 @@ func (s *scenario) trace(x effects) string {
 	}
 	for _, h := range x.staleHosts {
 		fmt.Fprintf(&out, "\tstops what is left on %s\n", h.Label())
+	}
+	for _, rank := range x.lateStarts {
+		fmt.Fprintf(&out, "\tstops again: %d\n", rank)
 	}
 	for _, h := range x.newHostds {
 		fmt.Fprintf(&out, "\tasks: %s\n", h.Label())
