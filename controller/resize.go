@@ -542,6 +542,9 @@ func (c *controller) askFollowers(
 	})
 }
 
+// ownersTimeout bounds the wait for procs to list their actors' owners.
+const ownersTimeout = 2 * time.Second
+
 // ownersOn returns the owners of the actors in the procs of a region, except one. Silent procs are
 // left out.
 func ownersOn(ctx context.Context, agents procAgents, but subjects.ActorID) (owners []subjects.ActorID) {

@@ -322,16 +322,17 @@ func (st *state) markRunning(x *effects, rank int, now time.Time) {
 	if seat == nil || seat.phase == stable {
 		return
 	}
-	done := "rank.restart.success"
+	done, reason := "rank.restart.success", ""
 	if seat.migration != notMigrating {
 		_, done, _ = seat.migration.stepNames()
+		reason = seat.unawaited
 		if gen := st.table.Gen(st.spec.id(), rank); len(seat.owners) > 0 {
 			seat.actorWaitGen = gen
 			x.actorWaits = append(x.actorWaits, actorWait{rank, gen, seat.owners})
 		}
 	}
 	st.endRestart(x, rank, now)
-	st.report(x, rank, string(actor.Running), actor.Event{Step: done, At: now})
+	st.report(x, rank, string(actor.Running), actor.Event{Step: done, Reason: reason, At: now})
 }
 
 // report completes e to an event of a rank of the mesh, and numbers, keeps and publishes it.

@@ -160,12 +160,14 @@ func (s *scenario) applyLine(verb string, args []string) string {
 		x = s.st.step(h, s.now)
 	case "holds": // host procs: a spare one that is well says how many it has
 		x = s.st.step(spareInfo{host: s.hostOf(args[0]), procs: s.number(args[1])}, s.now)
-	case "left": // rank.gen [error, or with: it had actors]
+	case "left": // rank.gen [error, with: it had actors, or silent: it did not list them]
 		rank, gen, _ := strings.Cut(args[0], ".")
 		l := departed{departure: departure{rank: s.number(rank), gen: s.number(gen)}}
 		switch {
 		case len(args) > 1 && args[1] == "with": // it had actors
 			l.owners = []subjects.ActorID{s.st.spec.Procs.Owner}
+		case len(args) > 1 && args[1] == "silent":
+			l.silent = errors.New("no answer")
 		case len(args) > 1:
 			l.err = errors.New(strings.Join(args[1:], " "))
 		}
