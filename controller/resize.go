@@ -157,7 +157,7 @@ func (c *controller) Resize(ctx *actor.Context, r agent.ResizeRequest) (agent.Re
 		reply.Reply(agent.ResizeResponse{Mesh: *m.Public(), Statuses: o}, nil)
 	}
 	if r.Remove == 0 {
-		c.confirmOwner(ctx, func(ctx *actor.Context, err error) {
+		c.prepareGrowth(ctx, func(ctx *actor.Context, err error) {
 			c.grow(ctx, r, cmp.Or(r.Timeout, c.spawnLimit()), err, func(o agent.Overlay, err error) {
 				if err != nil {
 					reply.Reply(agent.ResizeResponse{}, err)
@@ -196,6 +196,20 @@ func (c *controller) Revision(_ *actor.Context, r agent.RevisionRequest) (agent.
 		said.Mesh = m.Public()
 	}
 	return said, c.fencedError()
+}
+
+// prepareGrowth confirms the owner, and repeats the last Shrink to the owners of actors. After the
+// next Grow, an equal number of ranks would hide a missed one.
+func (c *controller) prepareGrowth(ctx *actor.Context, then func(*actor.Context, error)) {
+	c.confirmOwner(ctx, func(ctx *actor.Context, err error) {
+		m := c.description()
+		if err != nil || m.Revision == 0 || c.changesHosts() {
+			then(ctx, err)
+			return
+		}
+		followed := func(ctx *actor.Context, _ agent.Overlay) { then(ctx, nil) }
+		c.askFollowers(ctx, m, m.Extent.NumRanks(), confirmTimeout, followed)
+	})
 }
 
 // confirmTimeout bounds the wait for hosts that confirm the owner. A host that hangs counts as dead

@@ -193,3 +193,44 @@ func TestResize_ownerThatNoHostConfirmsAddsNoHost_CTL20(t *testing.T) {
 		})
 	}
 }
+
+// follower owns actors on a mesh. It notes the number of hosts in each Follow.
+type follower struct {
+	agent.Agent
+	told testkit.Notes[int]
+}
+
+func TestResize_growthRepeatsTheLastShrinkToOwnersOfActors_CTL20(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		f := &follower{}
+		typ := actor.NewType[agent.Agent, actor.None]("follower")
+		p, _ := r.proc(t, subjects.ProcID{}, typ.Define(func(*actor.Context, actor.None) (agent.Agent, error) {
+			return f, nil
+		}, agent.Follow.Handle(func(_ agent.Agent, _ *actor.Context, q agent.FollowRequest) (agent.Overlay, error) {
+			f.told.Add(len(q.Mesh.Hosts))
+			return nil, errors.New("busy")
+		})))
+		owner, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: typ.Name(), Name: "follower", Params: actor.None{}})
+		require.NoError(t, err)
+		echo := actor.NewType[*struct{}, int]("echo").Define(func(*actor.Context, int) (*struct{}, error) {
+			return &struct{}{}, nil
+		})
+		at := r.join(t, 1, echo)[0]
+		_, err = agent.Create.Call(t.Context(), agent.Of(at.ID()).Via(p), agent.CreateRequest{
+			Actors: &agent.ActorSpec{Name: "echoes", Type: "echo", Params: []byte{1}, Owner: owner},
+			Claim:  agent.Claim{Owner: owner}, Wait: true,
+		})
+		require.NoError(t, err)
+		ref := r.own(t, r.spec)
+		create(t, ref)
+		wait(t, ref, agent.Running)
+		_, err = agent.Resize.Call(t.Context(), ref, agent.ResizeRequest{ID: idOf(t, ref), Remove: 1})
+		require.NoError(t, err)
+		r.hosts[1].table = agent.NewTable() // it knows later generations
+		more := agent.ResizeRequest{ID: idOf(t, ref), Add: r.spec.Procs.Hosts[1:]}
+		_, err = agent.Resize.Call(t.Context(), ref, more)
+		require.NoError(t, err)
+		require.Equal(t, []int{1, 1, 2, 1}, f.told.All(nil), "also the failed growth is undone")
+	})
+}
