@@ -142,6 +142,8 @@ type controller struct {
 	stalls           int // renewals that were a whole period late
 	restarts         int // of ranks
 
+	shrunk bool // the last change removed hosts, which owners of actors may have missed
+
 	informed map[subjects.HostID]int // the revision of the mesh that a host knows
 
 	orphanChecks      map[subjects.HostID]bool // dead hosts whose procs are probed
@@ -284,6 +286,9 @@ func (c *controller) handle(ctx *actor.Context, what any) {
 	c.answerActorWaiters()
 	for _, h := range x.staleHosts {
 		c.stopStale(ctx, h)
+	}
+	for _, rank := range x.lateStarts {
+		c.stopLate(ctx, rank)
 	}
 	for _, h := range x.orphanHosts {
 		c.checkOrphans(ctx, h)

@@ -31,6 +31,8 @@ type fakeHost struct {
 	refuse error
 	mute   bool                          // says nothing to Create
 	busy   <-chan struct{}               // its ranks take so long to stop; nil: no time
+	late   <-chan struct{}               // its ranks take so long to restart; nil: no time
+	averse int                           // as often it refuses Stop, by either connection
 	still  int                           // as often it says to Stop that its ranks are stopping
 	renew  func() (agent.Overlay, error) // what it says to Keepalive; nil: how its ranks are
 
@@ -56,6 +58,15 @@ func (h *fakeHost) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Over
 		return nil, h.refuse
 	}
 	id := c.Procs.ID.String()
+	if h.late != nil && c.Gen > 0 {
+		answer := actor.Defer[agent.Overlay](ctx)
+		ctx.Go(func(context.Context) func(*actor.Context) {
+			<-h.late
+			running := agent.Run{First: c.Ranks[0], Count: 1, Status: agent.Status{Phase: agent.Running}}
+			return func(*actor.Context) { answer.Reply(agent.Overlay{running}, nil) }
+		})
+		return nil, nil
+	}
 	_, err := h.table.Create(agent.ResourceSpec{ID: id, Ranks: h.ranks, Mesh: c.Procs, Claim: c.Claim,
 		Agent: "fake"})
 	for _, r := range h.ranks {
@@ -72,6 +83,9 @@ func (h *fakeHost) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overlay,
 		h.told.Add("urgent stop")
 	} else {
 		h.told.Add("stop")
+	}
+	if h.averse > 0 && h.count("stop") <= h.averse {
+		return nil, errors.New("not now")
 	}
 	if h.still > 0 {
 		h.still--

@@ -65,8 +65,9 @@
 // watch hosts themselves.
 //
 // A partial stop sends one message to each host with ranks of the part. After a second, the
-// controller stops each unanswered actor over the control connection. Lease renewals use it when
-// half their time passed without a reply. In a shared renewal each lease gets its own result.
+// controller stops each unanswered actor over the control connection. The late reply to a start
+// gets another stop. Lease renewals use the control connection when half their time passed without
+// a reply. In a shared renewal each lease gets its own result.
 //
 // The controller subscribes to the events of its mesh before it creates the first rank. A failure
 // known only from a reply waits 250 ms for its event. It keeps no record of its watchers, so none
@@ -90,7 +91,8 @@
 // Waits for ends skip failures that a restart follows. Orders for earlier generations have no
 // effect either. Each rank of a requested restart replies when it runs with its actors, or at its
 // first failure; it does not count. While ranks are being created, their reason names a silent
-// host. Failed ranks are reported on `ev.`.
+// host. Failed ranks are reported on `ev.`. Each renewal repeats the unanswered stop of a returned
+// host.
 //
 // State belongs to the controller's turn. The decisions are the pure function step;
 // internal/supervise counts restarts, and testdata has scenarios.

@@ -42,6 +42,9 @@ type startResult struct {
 // timerFired reports that the time of effects.wake has come.
 type timerFired struct{}
 
+// renewalDue reports that the next renewal of leases begins.
+type renewalDue struct{}
+
 // hostChange is a change in the health of a host of the mesh, or of a spare.
 type hostChange presence.Change
 
@@ -52,6 +55,7 @@ type effects struct {
 	starts      []rankStart       // ranks to restart
 	departures  []departure       // ranks to stop, for a start elsewhere
 	staleHosts  []subjects.HostID // hosts that returned, to be sent a stop for their remaining procs
+	lateStarts  []int             // ranks that their hosts may have started after the stop
 	orphanHosts []subjects.HostID // dead hosts whose kept procs are to be probed
 	newHostds   []subjects.HostID // hosts whose hostd may have started again, to be asked for their ranks
 	wake        time.Time         // of the next timerFired; zero: unchanged

@@ -42,7 +42,8 @@ type evacuation struct {
 }
 
 // evacuate begins to move the ranks of a host to a spare host, if the policy has one.
-func (st *state) evacuate(x *effects, v evacuate) {
+// Without one, the host stops its ranks.
+func (st *state) evacuate(x *effects, v evacuate, now time.Time) {
 	if m := st.evacuations[v.host]; m != nil {
 		m.maxConcurrent = max(v.maxConcurrent, 1)
 		return
@@ -50,13 +51,16 @@ func (st *state) evacuate(x *effects, v evacuate) {
 	index := slices.Index(st.spec.Procs.Hosts, v.host)
 	movable := index >= 0 && st.supervisor != nil && !st.stopping && st.spec.Actors == nil
 	ranks := st.ranksAt(v.host, index)
+	reason := cmp.Or(v.reason, "its host is drained")
 	if !movable || !st.replaceHost(index) {
+		if movable {
+			st.stopWaiting(x, ranks, reason, now)
+		}
 		x.evacuated = append(x.evacuated, evacuated{host: v.host})
 		return
 	}
 	m := &evacuation{
-		index: index, maxConcurrent: max(v.maxConcurrent, 1), grace: v.grace,
-		reason: cmp.Or(v.reason, "its host is drained"),
+		index: index, maxConcurrent: max(v.maxConcurrent, 1), grace: v.grace, reason: reason,
 	}
 	for _, rank := range ranks {
 		switch st.peek(rank).phase {

@@ -185,7 +185,7 @@ func (c *controller) growByHost(
 	if mustWait(ctx) {
 		return
 	}
-	c.confirmOwner(ctx, func(ctx *actor.Context, err error) {
+	c.prepareGrowth(ctx, func(ctx *actor.Context, err error) {
 		if !mustWait(ctx) {
 			r := agent.ResizeRequest{ID: c.spec.id(), Add: []subjects.HostID{host}}
 			c.grow(ctx, r, c.spawnLimit(), err, done)

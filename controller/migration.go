@@ -54,6 +54,7 @@ type departure struct {
 type departed struct {
 	departure
 	owners []subjects.ActorID
+	silent error // set: its proc did not list its actors
 	err    error
 }
 
@@ -86,6 +87,7 @@ func (st *state) beginMigration(
 	seat.migration = e
 	seat.oldHost = subjects.HostID{}
 	seat.owners = nil
+	seat.unawaited = ""
 	seat.cause = actor.Event{Reason: reason}
 	st.table.BeginGeneration(st.spec.id(), rank, st.table.Gen(st.spec.id(), rank)+1, e.String()+": "+reason)
 	attempt, _, _ := e.stepNames()
@@ -112,6 +114,10 @@ func (st *state) handleDeparted(x *effects, h departed, now time.Time) {
 		st.advance(x, h.rank, agent.Status{Phase: agent.Failed, Reason: reason}, about, now)
 	default:
 		st.rankState(h.rank).owners = h.owners
+		if h.silent != nil {
+			st.rankState(h.rank).unawaited = "its actors are not awaited: its proc did not list them: " +
+				h.silent.Error()
+		}
 		st.startRank(x, h.rank)
 	}
 }
@@ -158,14 +164,14 @@ func (c *controller) stopForMove(ctx *actor.Context, l departure) {
 	})
 	limit := c.stopLimit(s.Grace)
 	ctx.Go(func(work context.Context) func(*actor.Context) {
-		owners := actorOwners(work, p, id, self)
+		owners, silent := actorOwners(work, p, id, self, limit-s.Grace)
 		err := cmp.Or(err, whole)
 		for isOver := err != nil; !isOver; {
 			isOver, err = stopRank(work, p, hostAgent(p, l.host), s, base, limit)
 		}
 		return func(ctx *actor.Context) {
 			if !c.checkFenced(ctx, err) {
-				c.handle(ctx, departed{l, owners, err})
+				c.handle(ctx, departed{l, owners, silent, err})
 			}
 		}
 	})
@@ -190,18 +196,20 @@ func stopRank(ctx context.Context, p *actor.Proc, host actor.Ref[agent.Agent], s
 	return isOver, err
 }
 
-// ownersTimeout bounds the wait for a moving proc to list its actors' owners. The move does not
-// wait for the actors of a silent proc.
-const ownersTimeout = 2 * time.Second
-
-// actorOwners returns the owners of the actors in a proc, except one.
+// actorOwners returns the owners of the actors in a proc, except one. The error means a proc that
+// may have more: it was silent for limit.
 func actorOwners(
-	ctx context.Context, p *actor.Proc, id subjects.ProcID, but subjects.ActorID,
-) []subjects.ActorID {
-	ctx, cancel := context.WithTimeout(ctx, ownersTimeout)
+	ctx context.Context, p *actor.Proc, id subjects.ProcID, but subjects.ActorID, limit time.Duration,
+) ([]subjects.ActorID, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	states, _ := agent.Get.Call(ctx, agent.Of(id).Via(p), agent.GetRequest{})
-	return appendOwners(nil, states, but)
+	states, err := repeated(func() ([]agent.State, error) {
+		return agent.Get.Call(ctx, agent.Of(id).Via(p), agent.GetRequest{})
+	})
+	if isDefinite(err) {
+		err = nil // the proc has ended
+	}
+	return appendOwners(nil, states, but), err
 }
 
 // appendOwners appends the owners of live actors, each once, except one.

@@ -238,6 +238,7 @@ func (c *controller) renew(ctx *actor.Context) {
 			return
 		}
 		c.noteStall(ctx, time.Since(c.nextRenewal), every)
+		c.handle(ctx, renewalDue{})
 		c.renewLeases(ctx, c.shares())
 		c.askSpares(ctx, func(*actor.Context) {})
 		c.renew(ctx)

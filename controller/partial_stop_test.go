@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/shape"
@@ -54,5 +55,25 @@ func TestStop_regionRepliesWithLostRanksAsFailed_CTL8(t *testing.T) {
 		o, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Reason: "enough", Region: &part})
 		require.NoError(t, err)
 		require.Equal(t, one(2, agent.Failed, "host b does not have it: hostd has started again"), o)
+	})
+}
+
+// The host may get the stop before the order to restart, and carries out both.
+func TestStop_regionAlsoStopsRankThatStartsLater(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		late := make(chan struct{})
+		r := newRig(t, func(h *fakeHost) { h.late = late })
+		r.spec.RestartPolicy.Restart = actor.Transient
+		ref := r.own(t, r.spec)
+		create(t, ref)
+		wait(t, ref, agent.Running)
+		r.teller(t).Emit(actor.Event{Kind: actor.KindProc, Status: "failed", Mesh: r.spec.Procs.ID.String(), Rank: 2})
+		r.hosts[1].await(t, "create", 2)
+		part, err := r.spec.Region.Single(2)
+		require.NoError(t, err)
+		_, err = agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Reason: "enough", Region: &part})
+		require.NoError(t, err)
+		close(late)
+		r.hosts[1].await(t, "stop", 2)
 	})
 }

@@ -132,10 +132,16 @@ func (st *state) handleStartResult(x *effects, h startResult, now time.Time) {
 	said := map[int]agent.Status{}
 	h.overlay.Each(st.spec.Region.NumRanks(), func(rank int, s agent.Status) { said[rank] = s })
 	for _, s := range h.starts {
-		if st.peek(s.rank).phase != starting || st.table.Gen(st.spec.id(), s.rank) != s.gen {
+		got := said[s.rank]
+		seat := st.peek(s.rank)
+		if seat.phase != starting || st.table.Gen(st.spec.id(), s.rank) != s.gen {
+			runs := h.err != nil || !got.Phase.Terminal()
+			if runs && seat.stopRequested && s.rank < st.description().Extent.NumRanks() {
+				x.lateStarts = append(x.lateStarts, s.rank)
+			}
 			continue // an event has decided
 		}
-		switch got := said[s.rank]; {
+		switch {
 		case h.err == nil && got.Phase == agent.Running:
 			st.markRunning(x, s.rank, now)
 		case h.err == nil && got.Phase == agent.Initializing: // an event of its host follows
@@ -177,14 +183,19 @@ func (st *state) stopMesh(x *effects, reason string, now time.Time) {
 	if st.supervisor != nil {
 		st.supervisor.Stopping()
 	}
-	for _, rank := range slices.Sorted(maps.Keys(st.rankStates)) {
-		if d := st.rankStates[rank].phase; d == backoff || d == awaitingProc || d == departing {
-			about := actor.Event{Reason: reason, At: now}
-			st.advance(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, about, now)
-		}
-	}
+	st.stopWaiting(x, slices.Sorted(maps.Keys(st.rankStates)), reason, now)
 	for rank := range st.spec.Region.NumRanks() {
 		st.markStopping(rank, reason)
+	}
+}
+
+// stopWaiting ends ranks before their restart. No agent knows their next generations.
+func (st *state) stopWaiting(x *effects, ranks []int, reason string, now time.Time) {
+	for _, rank := range ranks {
+		if d := st.peek(rank).phase; d == backoff || d == awaitingProc || d == departing {
+			about := actor.Event{Reason: reason, At: now}
+			st.endRank(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, about)
+		}
 	}
 }
 
@@ -203,11 +214,9 @@ func (st *state) stopRegion(x *effects, part shape.Region, reason string, now ti
 		if !in {
 			continue
 		}
-		if d := st.peek(rank).phase; d == backoff || d == awaitingProc || d == departing {
-			about := actor.Event{Reason: reason, At: now}
-			st.endRank(x, rank, agent.Status{Phase: agent.Stopped, Reason: reason}, about)
-		}
+		st.stopWaiting(x, []int{rank}, reason, now)
 		st.stopSupervising(rank)
+		st.rankState(rank).stopRequested = true
 		st.markStopping(rank, reason)
 	}
 }
@@ -255,7 +264,7 @@ type staleStopped struct {
 	err  error
 }
 
-// handleStaleStopped lets the mesh use the host again, or waits for its next return.
+// handleStaleStopped lets the mesh use the host again. After an error the stop is due again.
 func (st *state) handleStaleStopped(h staleStopped) {
 	if _, died := st.diedHosts[h.host]; !died {
 		return
@@ -264,6 +273,16 @@ func (st *state) handleStaleStopped(h staleStopped) {
 		delete(st.diedHosts, h.host)
 	} else {
 		st.diedHosts[h.host] = false
+	}
+}
+
+// retryStaleStops repeats the unanswered stops of returned hosts, with each renewal of leases.
+func (st *state) retryStaleStops(x *effects) {
+	for _, host := range slices.SortedFunc(maps.Keys(st.diedHosts), compareHosts) {
+		if !st.diedHosts[host] && st.hosts[host].State != presence.Dead {
+			st.diedHosts[host] = true
+			x.staleHosts = append(x.staleHosts, host)
+		}
 	}
 }
 

@@ -157,7 +157,7 @@ func (c *controller) Resize(ctx *actor.Context, r agent.ResizeRequest) (agent.Re
 		reply.Reply(agent.ResizeResponse{Mesh: *m.Public(), Statuses: o}, nil)
 	}
 	if r.Remove == 0 {
-		c.confirmOwner(ctx, func(ctx *actor.Context, err error) {
+		c.prepareGrowth(ctx, func(ctx *actor.Context, err error) {
 			c.grow(ctx, r, cmp.Or(r.Timeout, c.spawnLimit()), err, func(o agent.Overlay, err error) {
 				if err != nil {
 					reply.Reply(agent.ResizeResponse{}, err)
@@ -196,6 +196,21 @@ func (c *controller) Revision(_ *actor.Context, r agent.RevisionRequest) (agent.
 		said.Mesh = m.Public()
 	}
 	return said, c.fencedError()
+}
+
+// prepareGrowth confirms the owner, and repeats a Shrink before it to the owners of actors. After
+// the Grow, an equal number of ranks would hide a missed one.
+func (c *controller) prepareGrowth(ctx *actor.Context, then func(*actor.Context, error)) {
+	c.confirmOwner(ctx, func(ctx *actor.Context, err error) {
+		m := c.description()
+		if err != nil || !c.shrunk || c.changesHosts() {
+			then(ctx, err)
+			return
+		}
+		c.shrunk = false
+		followed := func(ctx *actor.Context, _ agent.Overlay) { then(ctx, nil) }
+		c.askFollowers(ctx, m, m.Extent.NumRanks(), confirmTimeout, followed)
+	})
 }
 
 // confirmTimeout bounds the wait for hosts that confirm the owner. A host that hangs counts as dead
@@ -354,6 +369,7 @@ func (c *controller) removeHosts(
 	by := time.Now().Add(limit)
 	c.emit(ctx, "mesh.shrink.attempt", fmt.Sprintf("to %d hosts", len(m.Hosts)))
 	c.handle(ctx, shrinkage{m, reason})
+	c.shrunk = true
 	c.announce(ctx)
 	forFollowers := max(limit-grace, limit/2) // the rest is for the ranks, so the reply is in time
 	c.askFollowers(ctx, m, m.Extent.NumRanks(), forFollowers, func(ctx *actor.Context, _ agent.Overlay) {
@@ -541,6 +557,9 @@ func (c *controller) askFollowers(
 		return func(ctx *actor.Context) { then(ctx, all) }
 	})
 }
+
+// ownersTimeout bounds the wait for procs to list their actors' owners.
+const ownersTimeout = 2 * time.Second
 
 // ownersOn returns the owners of the actors in the procs of a region, except one. Silent procs are
 // left out.

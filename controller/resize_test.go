@@ -130,6 +130,22 @@ func TestStep_returnedHostStopsFormerRanksOnceBeforeTheNextGrowth_CTL20(t *testi
 	require.Empty(t, is(presence.Alive))
 }
 
+func TestRenewal_repeatsTheRefusedStopOfFormerRanks_CTL8(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		r.hosts[1].averse = 2
+		ref := r.own(t, r.spec)
+		create(t, ref)
+		wait(t, ref, agent.Running)
+		last := r.spec.Procs.Hosts[1]
+		for _, is := range []presence.State{presence.Dead, presence.Alive} {
+			change := hostChange{Host: last, State: is, At: time.Now()}
+			require.NoError(t, notify.Send(t.Context(), ref, notification{change}))
+		}
+		r.hosts[1].await(t, "stop", 3)
+	})
+}
+
 // Ranks that never ran have ended already, so the stop of a failed growth awaits its host. The next
 // growth would start ranks on this host, and a late stop would end them.
 func TestResize_failedGrowthEndsOnceItsHostsHaveAnswered_CTL20(t *testing.T) {
@@ -176,4 +192,45 @@ func TestResize_ownerThatNoHostConfirmsAddsNoHost_CTL20(t *testing.T) {
 			require.ErrorContains(t, err, want)
 		})
 	}
+}
+
+// follower owns actors on a mesh. It notes the number of hosts in each Follow.
+type follower struct {
+	agent.Agent
+	told testkit.Notes[int]
+}
+
+func TestResize_growthRepeatsTheLastShrinkToOwnersOfActors_CTL20(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newRig(t)
+		f := &follower{}
+		typ := actor.NewType[agent.Agent, actor.None]("follower")
+		p, _ := r.proc(t, subjects.ProcID{}, typ.Define(func(*actor.Context, actor.None) (agent.Agent, error) {
+			return f, nil
+		}, agent.Follow.Handle(func(_ agent.Agent, _ *actor.Context, q agent.FollowRequest) (agent.Overlay, error) {
+			f.told.Add(len(q.Mesh.Hosts))
+			return nil, errors.New("busy")
+		})))
+		owner, err := p.Spawn(t.Context(), actor.SpawnSpec{Type: typ.Name(), Name: "follower", Params: actor.None{}})
+		require.NoError(t, err)
+		echo := actor.NewType[*struct{}, int]("echo").Define(func(*actor.Context, int) (*struct{}, error) {
+			return &struct{}{}, nil
+		})
+		at := r.join(t, 1, echo)[0]
+		_, err = agent.Create.Call(t.Context(), agent.Of(at.ID()).Via(p), agent.CreateRequest{
+			Actors: &agent.ActorSpec{Name: "echoes", Type: "echo", Params: []byte{1}, Owner: owner},
+			Claim:  agent.Claim{Owner: owner}, Wait: true,
+		})
+		require.NoError(t, err)
+		ref := r.own(t, r.spec)
+		create(t, ref)
+		wait(t, ref, agent.Running)
+		_, err = agent.Resize.Call(t.Context(), ref, agent.ResizeRequest{ID: idOf(t, ref), Remove: 1})
+		require.NoError(t, err)
+		r.hosts[1].table = agent.NewTable() // it knows later generations
+		more := agent.ResizeRequest{ID: idOf(t, ref), Add: r.spec.Procs.Hosts[1:]}
+		_, err = agent.Resize.Call(t.Context(), ref, more)
+		require.NoError(t, err)
+		require.Equal(t, []int{1, 1, 2, 1}, f.told.All(nil), "also the failed growth is undone")
+	})
 }

@@ -78,15 +78,33 @@ func (o orders) createNextGen(
 
 // stopStale stops the remaining procs of the mesh on a host that has returned.
 func (c *controller) stopStale(ctx *actor.Context, host subjects.HostID) {
-	p := ctx.Proc()
-	m := c.spec.Procs
-	s := agent.StopRequest{
-		ID: c.spec.id(), Reason: "its mesh continued without this host", Grace: closingGrace, Claim: c.spec.claim(),
-	}
+	s := agent.StopRequest{ID: c.spec.id(), Reason: "its mesh continued without this host"}
 	if c.stopping {
 		s.Reason = "its mesh was stopped"
 	}
+	c.stopRest(ctx, host, s, func(ctx *actor.Context, err error) { c.handle(ctx, staleStopped{host, err}) })
+}
+
+// stopLate stops a rank again: its start may have reached the host after the stop.
+func (c *controller) stopLate(ctx *actor.Context, rank int) {
+	_, base := c.hostIndex(rank)
+	part, err := c.spec.Procs.Extent.Region().Single(base)
+	if err != nil {
+		return // it cannot fail: the mesh has the rank
+	}
+	s := agent.StopRequest{ID: c.spec.id(), Reason: "it was stopped", Region: &part}
+	c.stopRest(ctx, c.hostOf(rank), s, func(*actor.Context, error) {})
+}
+
+// stopRest stops procs on a host, or actors, after the mesh counts them as ended.
+func (c *controller) stopRest(
+	ctx *actor.Context, host subjects.HostID, s agent.StopRequest, then func(*actor.Context, error),
+) {
+	p := ctx.Proc()
+	m := c.spec.Procs
 	o := c.orders
+	s.Grace = closingGrace
+	s.Claim = c.spec.claim()
 	ctx.Go(func(work context.Context) func(*actor.Context) {
 		work, cancel := context.WithTimeout(work, o.stopLimit(closingGrace))
 		defer cancel()
@@ -97,7 +115,7 @@ func (c *controller) stopStale(ctx *actor.Context, host subjects.HostID) {
 			_, err = stopOn(work, hostAgent(p, host), s)
 		}
 		return func(ctx *actor.Context) {
-			c.handle(ctx, staleStopped{host, err})
+			then(ctx, err)
 			if err != nil && !c.checkFenced(ctx, err) {
 				log := ctx.Log()
 				log.Warn().Err(err).Str("mesh", c.spec.id()).Stringer("host", host).

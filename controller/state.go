@@ -41,11 +41,13 @@ type rankState struct {
 	cause     actor.Event
 	dropped   bool // the mesh continues without the rank
 
-	unconfirmed bool // the link to its host broke during its creation
+	stopRequested bool // in a partial stop
+	unconfirmed   bool // the link to its host broke during its creation
 
 	migration    migration          // a migration does not count as a restart
 	oldHost      subjects.HostID    // the host under evacuation on which the rank still runs; zero: none
 	owners       []subjects.ActorID // of the actors that ran in the rank before it moved
+	unawaited    string             // why the migration does not await actors
 	actorWaitGen int                // the rank's generation while these actors have yet to start in it; 0: none
 
 	procGen   int             // of an actor: the generation of its proc

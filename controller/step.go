@@ -46,7 +46,7 @@ func (st *state) step(heard any, now time.Time) effects {
 	case fenced:
 		st.fence(x, h.by, now)
 	case evacuate:
-		st.evacuate(x, h)
+		st.evacuate(x, h, now)
 	case departed:
 		st.handleDeparted(x, h, now)
 	case actorsUp:
@@ -63,6 +63,8 @@ func (st *state) step(heard any, now time.Time) effects {
 		st.spares.note(h)
 	case timerFired:
 		st.handleTimer(x, now)
+	case renewalDue:
+		st.retryStaleStops(x)
 	case hostChange:
 		st.handleHostChange(x, h, now)
 	case staleStopped:
@@ -320,16 +322,17 @@ func (st *state) markRunning(x *effects, rank int, now time.Time) {
 	if seat == nil || seat.phase == stable {
 		return
 	}
-	done := "rank.restart.success"
+	done, reason := "rank.restart.success", ""
 	if seat.migration != notMigrating {
 		_, done, _ = seat.migration.stepNames()
+		reason = seat.unawaited
 		if gen := st.table.Gen(st.spec.id(), rank); len(seat.owners) > 0 {
 			seat.actorWaitGen = gen
 			x.actorWaits = append(x.actorWaits, actorWait{rank, gen, seat.owners})
 		}
 	}
 	st.endRestart(x, rank, now)
-	st.report(x, rank, string(actor.Running), actor.Event{Step: done, At: now})
+	st.report(x, rank, string(actor.Running), actor.Event{Step: done, Reason: reason, At: now})
 }
 
 // report completes e to an event of a rank of the mesh, and numbers, keeps and publishes it.

@@ -96,6 +96,11 @@ func (s *scenario) applyLine(verb string, args []string) string {
 		x = s.st.step(timerFired{}, s.now)
 	case "stop":
 		s.st.stopMesh(&x, strings.Join(args, " "), s.now)
+	case "part": // rank reason: a partial stop
+		_, base := s.st.hostIndex(s.number(args[0]))
+		part, err := s.st.spec.Procs.Extent.Region().Single(base)
+		require.NoError(s.t, err)
+		s.st.stopRegion(&x, part, strings.Join(args[1:], " "), s.now)
 	case "overlay": // first+count phase [reason]
 		x = s.st.step(agent.Overlay{s.run(args)}, s.now)
 	case "ask": // host, or its index and one that is being emptied: its ranks are asked for
@@ -112,6 +117,14 @@ func (s *scenario) applyLine(verb string, args []string) string {
 		x = s.st.step(s.asked.answered(o, nil), s.now)
 	case "error": // in place of the reply
 		x = s.st.step(s.asked.answered(nil, errors.New("no answer")), s.now)
+	case "renewal":
+		x = s.st.step(renewalDue{}, s.now)
+	case "cleaned": // host [error]: the result of the stop of its former ranks
+		h := staleStopped{host: s.hostOf(args[0])}
+		if len(args) > 1 {
+			h.err = errors.New(strings.Join(args[1:], " "))
+		}
+		x = s.st.step(h, s.now)
 	case "life": // host n: it is alive in its nth life
 		x = s.st.step(hostChange{Host: s.hostOf(args[0]), State: presence.Alive,
 			Incarnation: uint64(s.number(args[1])), At: s.now}, s.now)
@@ -147,12 +160,14 @@ func (s *scenario) applyLine(verb string, args []string) string {
 		x = s.st.step(h, s.now)
 	case "holds": // host procs: a spare one that is well says how many it has
 		x = s.st.step(spareInfo{host: s.hostOf(args[0]), procs: s.number(args[1])}, s.now)
-	case "left": // rank.gen [error, or with: it had actors]
+	case "left": // rank.gen [error, with: it had actors, or silent: it did not list them]
 		rank, gen, _ := strings.Cut(args[0], ".")
 		l := departed{departure: departure{rank: s.number(rank), gen: s.number(gen)}}
 		switch {
 		case len(args) > 1 && args[1] == "with": // it had actors
 			l.owners = []subjects.ActorID{s.st.spec.Procs.Owner}
+		case len(args) > 1 && args[1] == "silent":
+			l.silent = errors.New("no answer")
 		case len(args) > 1:
 			l.err = errors.New(strings.Join(args[1:], " "))
 		}
@@ -249,6 +264,9 @@ func (s *scenario) trace(x effects) string {
 	}
 	for _, h := range x.staleHosts {
 		fmt.Fprintf(&out, "\tstops what is left on %s\n", h.Label())
+	}
+	for _, rank := range x.lateStarts {
+		fmt.Fprintf(&out, "\tstops again: %d\n", rank)
 	}
 	for _, h := range x.newHostds {
 		fmt.Fprintf(&out, "\tasks: %s\n", h.Label())
