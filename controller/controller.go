@@ -142,7 +142,7 @@ type controller struct {
 	stalls           int // renewals that were a whole period late
 	restarts         int // of ranks
 
-	shrunk bool // the last change removed hosts, which owners of actors may have missed
+	shrunk bool // the last change removed hosts; owners of actors may have missed it
 
 	informed map[subjects.HostID]int // the revision of the mesh that a host knows
 

@@ -196,8 +196,8 @@ func stopRank(ctx context.Context, p *actor.Proc, host actor.Ref[agent.Agent], s
 	return isOver, err
 }
 
-// actorOwners returns the owners of the actors in a proc, except one. The error means a proc that
-// may have more: it was silent for limit.
+// actorOwners returns the owners of the actors in a proc, except one. The error means that the proc
+// was silent for limit.
 func actorOwners(
 	ctx context.Context, p *actor.Proc, id subjects.ProcID, but subjects.ActorID, limit time.Duration,
 ) ([]subjects.ActorID, error) {

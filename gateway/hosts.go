@@ -195,8 +195,8 @@ func (h *hosts) reachable() (ids []subjects.HostID, all bool) {
 	return h.knownIDs((*knownHost).isReachable), h.complete
 }
 
-// expected are the hosts that a search waits for. It includes those without an answer to the last
-// one: a slow host is not found in the time for unknown hosts.
+// expected are the hosts of the next search, also those without an answer to the last one: a slow
+// host needs more than the time for unknown hosts.
 func (h *hosts) expected() []subjects.HostID {
 	h.mu.Lock()
 	defer h.mu.Unlock()

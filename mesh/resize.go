@@ -149,7 +149,7 @@ func followGrow(ctx context.Context, m actorMesh) error {
 }
 
 // awaitGrow waits until the owner of procs reports that no Grow is under way. The zero response
-// stands for a silent owner. One that was growing may be silent for actor.query-timeout.
+// stands for a silent owner. During a Grow the owner may be silent for actor.query-timeout.
 func awaitGrow(ctx context.Context, p ProcMesh) (said agent.RevisionResponse, err error) {
 	request := agent.RevisionRequest{ID: p.desc.ID.String(), After: p.desc.Revision}
 	growing := false
