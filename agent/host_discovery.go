@@ -370,6 +370,18 @@ func hasNoListener(ctx context.Context, b *bus.Bus, space subjects.Space, subjec
 	return err == nil && absent[0]
 }
 
+// HostIsGone reports whether the servers see no listener to the requests of a host.
+func HostIsGone(ctx context.Context, b *bus.Bus, space subjects.Space, id subjects.HostID) bool {
+	ctx, cancel := context.WithTimeout(ctx, firstAnswerTimeout)
+	defer cancel()
+	request := bus.Msg{Subject: space.HostRead(id.String(), Info.Name(), subjects.Anon())}
+	if hasNoListener(ctx, b, space, request.Subject) { // with a listener to everything
+		return true
+	}
+	_, err := b.Control().Request(ctx, request, isHostInfo)
+	return errors.Is(err, bus.ErrNoResponders)
+}
+
 // requestKnownHosts asks one gateway.
 func requestKnownHosts(ctx context.Context, b *bus.Bus, space subjects.Space) (l HostList, err error) {
 	request := bus.Msg{Subject: space.Heartbeat(KindHostList, subjects.Anon())}

@@ -296,8 +296,8 @@ type TakeHostRequest struct {
 	Release bool `cbor:"2,keyasint,omitempty" json:"release,omitempty"` // give up ownership
 }
 
-// DrainRequest asks a host to stop the procs of one mesh, or of all, and to stay. While it drains
-// all meshes, it takes no new procs.
+// DrainRequest asks a host to stop the procs of one mesh, or of all, and to stay. While it stops
+// them, it takes no new procs of that mesh, or none at all.
 type DrainRequest struct {
 	Mesh   string        `cbor:"1,keyasint,omitempty" json:"mesh,omitempty"` // "" = all
 	Reason string        `cbor:"2,keyasint,omitempty" json:"reason,omitempty"`

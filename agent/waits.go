@@ -53,6 +53,13 @@ func (t *Table) WhenEnded(
 	if d, ok := ctx.Deadline(); ok {
 		grace = min(grace, BeforeDeadline(time.Until(d)))
 	}
+	t.WhenEndedWithin(ctx, asked, grace, done)
+}
+
+// WhenEndedWithin is WhenEnded without the caller's deadline.
+func (t *Table) WhenEndedWithin(
+	ctx *actor.Context, asked []State, limit time.Duration, done func(*actor.Context, StopSummary),
+) {
 	ids := map[string]bool{}
 	for _, s := range asked {
 		ids[s.ID] = true
@@ -81,7 +88,7 @@ func (t *Table) WhenEnded(
 		finish(ctx)
 		return
 	}
-	cancel = ctx.After(grace, func(ctx *actor.Context) {
+	cancel = ctx.After(limit, func(ctx *actor.Context) {
 		finish(ctx)
 		for _, giveUp := range giveUps {
 			giveUp()

@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
@@ -11,9 +12,8 @@ import (
 type gate struct {
 	cordoned     bool
 	cordonReason string
-	drains       int // drains of all procs under way
-	drainReason  string
-	leaving      bool // for good
+	orders       []*stopOrder // under way
+	leaving      bool         // for good
 	leaveReason  string
 }
 
@@ -22,21 +22,37 @@ func (g gate) mode() (agent.HostMode, string) {
 	switch {
 	case g.leaving:
 		return agent.ModeLeaving, g.leaveReason
-	case g.drains > 0:
-		return agent.ModeDraining, g.drainReason
+	case g.orderOn("") != nil:
+		return agent.ModeDraining, g.orderOn("").reason
 	case g.cordoned:
 		return agent.ModeCordoned, g.cordonReason
 	}
 	return agent.ModeOpen, ""
 }
 
-// admit returns an error if the host takes no procs.
-func (g gate) admit(label string) error {
-	mode, why := g.mode()
-	if mode == agent.ModeOpen {
-		return nil
+// orderOn returns the latest order under way to stop one mesh, or all; nil: none.
+func (g gate) orderOn(mesh string) *stopOrder {
+	for _, o := range slices.Backward(g.orders) {
+		if o.mesh == mesh {
+			return o
+		}
 	}
-	err := fmt.Errorf("host %s is %s: it takes no new procs", label, mode)
+	return nil
+}
+
+// admit returns an error if the host takes no procs of a mesh.
+func (g gate) admit(label, mesh string) error {
+	mode, why := g.mode()
+	state := string(mode)
+	if mode == agent.ModeOpen {
+		o := g.orderOn(mesh)
+		if o == nil {
+			return nil
+		}
+		why = o.reason
+		state = "draining mesh " + mesh
+	}
+	err := fmt.Errorf("host %s is %s: it takes no new procs", label, state)
 	if why != "" {
 		err = fmt.Errorf("%w (%s)", err, why)
 	}

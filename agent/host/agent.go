@@ -101,7 +101,6 @@ type hostAgent struct {
 	gate            gate
 	launches        semaphore
 	stops           semaphore
-	stopOrders      []*stopOrder // under way
 	execs           semaphore
 	metricsRequests metricsRequests
 	logs            logRequests
@@ -129,7 +128,7 @@ func newAgent(ctx *actor.Context, c params) (agent.Agent, error) {
 		logs: newLogRequests(), printed: newPrintedMeshes(), mirror: newMirror(c.opts.Stdout, c.opts.Stderr),
 	}
 	a.leases = agent.Leases{Table: a.table, Stop: func(ctx *actor.Context, id, reason string) {
-		a.stopMesh(ctx, agent.StopRequest{ID: id, Reason: reason})
+		a.stopMesh(ctx, agent.StopRequest{ID: id, Reason: reason}, subjects.Sender{})
 	}}
 	for _, f := range c.adopted {
 		a.adopt(ctx, f)
@@ -186,7 +185,7 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Ove
 		return nil, err
 	}
 	// the ranks of an unstopped mesh may restart in place
-	if err := a.gate.admit(a.id.Label()); err != nil && !a.table.HasSpec(id, hash) {
+	if err := a.gate.admit(a.id.Label(), id); err != nil && !a.table.HasSpec(id, hash) {
 		return nil, err
 	}
 	starts, err := a.table.Create(agent.ResourceSpec{
@@ -199,7 +198,7 @@ func (a *hostAgent) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Ove
 	if len(starts) > 0 {
 		a.endedMeshes = slices.DeleteFunc(a.endedMeshes, func(x subjects.MeshID) bool { return x == m.ID })
 		a.renewLease(ctx, id, c.Lease, m.Keep)
-		a.emitMeshEvent(ctx, "procs.launch.attempt", m, starts[0].Rank, len(starts),
+		a.emitMeshEvent(ctx, ctx.SentBy(), "procs.launch.attempt", m, starts[0].Rank, len(starts),
 			agent.Status{Phase: agent.Initializing})
 		for _, s := range starts {
 			a.createChild(ctx, m, s, hows[s.Rank])
@@ -326,11 +325,12 @@ func (a *hostAgent) info() agent.HostInfo {
 	}
 }
 
-// emitMeshEvent publishes an event about the host's share of a mesh on `ev.`.
-func (a *hostAgent) emitMeshEvent(ctx *actor.Context, name string, m agent.Mesh, first, count int,
-	s agent.Status) {
+// emitMeshEvent publishes an event about the host's share of a mesh on `ev.`, with the sender of
+// the order.
+func (a *hostAgent) emitMeshEvent(ctx *actor.Context, by subjects.Sender, name string, m agent.Mesh,
+	first, count int, s agent.Status) {
 	ctx.Proc().Emit(actor.Event{
 		Kind: actor.KindMesh, Step: name, Status: s.Phase.String(), Reason: s.Reason, Mesh: m.ID.String(),
-		Rank: first, Count: count, Host: a.id.String(), At: time.Now(), By: ctx.SentBy().String(),
+		Rank: first, Count: count, Host: a.id.String(), At: time.Now(), By: by.String(),
 	})
 }

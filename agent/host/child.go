@@ -166,8 +166,9 @@ func (a *hostAgent) markReady(ctx *actor.Context, c *child) {
 		ctx.Proc().Emit(e)
 	}
 	if all := c.meshProcs.procs; c.meshProcs.running == len(all) {
-		a.emitMeshEvent(ctx, "procs.launch.success", c.mesh, slices.Min(slices.Collect(maps.Keys(all))),
-			len(all), agent.Status{Phase: agent.Running})
+		first := slices.Min(slices.Collect(maps.Keys(all)))
+		a.emitMeshEvent(ctx, ctx.SentBy(), "procs.launch.success", c.mesh, first, len(all),
+			agent.Status{Phase: agent.Running})
 	}
 }
 

@@ -20,65 +20,73 @@ const moveTimeout = time.Minute
 // drain has owners move the procs of one mesh, or of all, as far as their policies permit. It stops
 // the others, and replies once none is left. The host stays.
 func (a *hostAgent) drain(ctx *actor.Context, d agent.DrainRequest) error {
-	all := d.Mesh == ""
 	err := a.checkRights(ctx)
-	if all {
+	if d.Mesh == "" {
 		err = a.checkOwner(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	order, err := a.beginStops(ctx, d.MaxConcurrent)
+	order, err := a.beginStops(ctx, stopOrder{d.Mesh, d.Reason, d.Grace, d.MaxConcurrent})
 	if err != nil {
 		return err
 	}
-	if all {
-		a.gate.drains++
-		a.gate.drainReason = d.Reason
-		a.onModeChange(a.gate.mode())
-	}
-	by := ctx.SentBy()
-	a.emitHostEvent(ctx, agent.StepDrain, d.Reason, by)
+	caller := callerOf(ctx)
+	a.onModeChange(a.gate.mode())
+	a.emitHostEvent(ctx, agent.StepDrain, d.Reason, caller.sender)
 	answer := actor.Defer[agent.StopSummary](ctx)
 	a.evacuate(ctx, d, func(ctx *actor.Context, moved int) {
-		a.stopMeshes(ctx, order, d.Mesh, d.Reason, d.Grace, func(ctx *actor.Context, done agent.StopSummary) {
-			if all {
-				a.gate.drains--
-				a.onModeChange(a.gate.mode())
-			}
+		a.stopMeshes(ctx, order, caller, func(ctx *actor.Context, done agent.StopSummary) {
 			done.Moved = moved
-			a.emitStopResult(ctx, "host.drain", done, by)
+			a.emitStopResult(ctx, "host.drain", done, caller.sender)
 			answer.Reply(done, nil)
 		})
 	})
 	return nil
 }
 
-// stopOrder is a drain or shutdown under way.
-type stopOrder struct{ limit int } // concurrent stops; 0: the host's own limit
+// stopOrder is a drain or shutdown. Until endStops its limit counts, and the host takes no procs of
+// its mesh.
+type stopOrder struct {
+	mesh   string // "": all
+	reason string
+	grace  time.Duration // 0 or less: the host's own
+	limit  int           // concurrent stops; 0: the host's own limit
+}
 
-// beginStops begins an order. Its limit counts until endStops.
-func (a *hostAgent) beginStops(ctx *actor.Context, limit int) (*stopOrder, error) {
-	if limit < 0 || limit > agent.MaxConcurrentMoves {
-		return nil, fmt.Errorf("%d concurrent stops: want 1 to %d, or 0 for the host's own limit", limit,
+// caller is the sender of an order, with the deadline of its wait. Later turns know neither.
+type caller struct {
+	sender   subjects.Sender
+	deadline time.Time // zero: none
+}
+
+func callerOf(ctx *actor.Context) caller {
+	deadline, _ := ctx.Deadline()
+	return caller{ctx.SentBy(), deadline}
+}
+
+// beginStops begins an order.
+func (a *hostAgent) beginStops(ctx *actor.Context, o stopOrder) (*stopOrder, error) {
+	if o.limit < 0 || o.limit > agent.MaxConcurrentMoves {
+		return nil, fmt.Errorf("%d concurrent stops: want 1 to %d, or 0 for the host's own limit", o.limit,
 			agent.MaxConcurrentMoves)
 	}
-	o := &stopOrder{limit}
-	a.stopOrders = append(a.stopOrders, o)
+	a.gate.orders = append(a.gate.orders, &o)
 	a.limitStops(ctx)
-	return o, nil
+	return &o, nil
 }
 
 func (a *hostAgent) endStops(ctx *actor.Context, o *stopOrder) {
-	a.stopOrders = slices.DeleteFunc(a.stopOrders, func(x *stopOrder) bool { return x == o })
+	a.gate.orders = slices.DeleteFunc(a.gate.orders, func(x *stopOrder) bool { return x == o })
 	a.limitStops(ctx)
+	a.onModeChange(a.gate.mode())
 }
 
 // limitStops sets the number of concurrent stops: the largest limit of the orders under way, or
 // else the host's own limit. A smaller one would break the StopBound of another order.
 func (a *hostAgent) limitStops(ctx *actor.Context) {
 	own, largest := a.opts.maxStops(), 0
-	for _, o := range a.stopOrders {
+	for _, o := range a.gate.orders {
 		largest = max(largest, cmp.Or(o.limit, own))
 	}
 	a.stops.setLimit(ctx, cmp.Or(largest, own))

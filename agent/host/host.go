@@ -192,9 +192,6 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkLabelFree(ctx, o); err != nil {
-		return nil, err
-	}
 	h := &Host{id: id, left: make(chan struct{})}
 	if o.Maker.IsValid() {
 		h.maker.Store(&o.Maker)
@@ -203,6 +200,9 @@ func Start(ctx context.Context, o Options) (*Host, error) {
 		if err := h.openState(o); err != nil {
 			return nil, errors.Join(fmt.Errorf("start host %s: %w", o.Label, err), h.Close(ctx))
 		}
+	}
+	if err := checkLabelFree(ctx, o, h.id); err != nil {
+		return nil, errors.Join(err, h.Close(ctx))
 	}
 	h.runDir, err = openRunDir(o.RunDir, o.Label, o.Log)
 	o.RunDir = h.runDir.path
@@ -345,9 +345,10 @@ func (h *Host) handleForeign(m bus.Msg) {
 	h.proc.Foreign().Deliver(agent.Name, s.Verb, f)
 }
 
-// checkLabelFree asks the live hosts whether one has the label (HOST-1).
-func checkLabelFree(ctx context.Context, o Options) error {
-	hosts, _, err := agent.DiscoverHosts(ctx, o.Bus, o.Space, labelCheckQuiet)
+// checkLabelFree asks the live hosts whether one has the label (HOST-1). A silent host has it until
+// it is known to be gone, except an earlier incarnation of this one.
+func checkLabelFree(ctx context.Context, o Options, own subjects.HostID) error {
+	hosts, silent, err := agent.DiscoverListedHosts(ctx, o.Bus, o.Space, labelCheckQuiet)
 	if err != nil {
 		return fmt.Errorf("cannot look for a host labelled %s: %w", o.Label, err)
 	}
@@ -355,6 +356,12 @@ func checkLabelFree(ctx context.Context, o Options) error {
 		if h.Label == o.Label {
 			return fmt.Errorf("host label %q is taken by %s (pid %d): want a label that no live host has",
 				o.Label, h.ID, h.PID)
+		}
+	}
+	for _, id := range silent {
+		if id.Label() == o.Label && id != own && !agent.HostIsGone(ctx, o.Bus, o.Space, id) {
+			return fmt.Errorf("host label %q is taken by %s, which is connected, and slow to answer: want a label "+
+				"that no live host has", o.Label, id)
 		}
 	}
 	return nil

@@ -27,14 +27,14 @@ func (a *hostAgent) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overlay
 			return nil, err
 		}
 	}
-	a.stopMesh(ctx, s)
+	a.stopMesh(ctx, s, ctx.SentBy())
 	ended := agent.UntilEnded(s.ID)
 	ended.Region = s.Region
 	return nil, a.table.ReplyWhen(ctx, ended, 0)
 }
 
 // stopMesh asks the procs of a mesh to end, a bounded number at a time.
-func (a *hostAgent) stopMesh(ctx *actor.Context, s agent.StopRequest) {
+func (a *hostAgent) stopMesh(ctx *actor.Context, s agent.StopRequest, by subjects.Sender) {
 	grace := s.Grace
 	if grace <= 0 {
 		grace = keys.TerminateGrace.Get(a.opts.Config)
@@ -49,7 +49,7 @@ func (a *hostAgent) stopMesh(ctx *actor.Context, s agent.StopRequest) {
 	var m agent.Mesh
 	tell := func() {
 		if asked > 0 {
-			a.emitMeshEvent(ctx, "procs.stop.attempt", m, first, asked,
+			a.emitMeshEvent(ctx, by, "procs.stop.attempt", m, first, asked,
 				agent.Status{Phase: agent.ShuttingDown, Reason: s.Reason})
 		}
 		asked = 0
@@ -89,7 +89,7 @@ func (a *hostAgent) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.S
 	if err := a.checkOwner(ctx); err != nil {
 		return agent.StopSummary{}, err
 	}
-	order, err := a.beginStops(ctx, s.MaxConcurrent)
+	order, err := a.beginStops(ctx, stopOrder{"", s.Reason, s.Grace, s.MaxConcurrent})
 	if err != nil {
 		return agent.StopSummary{}, err
 	}
@@ -97,11 +97,11 @@ func (a *hostAgent) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.S
 	a.gate.leaving, a.gate.leaveReason = true, s.Reason
 	a.onModeChange(a.gate.mode())
 	a.onClosing(s.Reason)
-	by := ctx.SentBy()
-	a.emitHostEvent(ctx, agent.StepShutdown, s.Reason, by)
+	caller := callerOf(ctx)
+	a.emitHostEvent(ctx, agent.StepShutdown, s.Reason, caller.sender)
 	answer := actor.Defer[agent.StopSummary](ctx)
-	a.stopMeshes(ctx, order, "", s.Reason, s.Grace, func(ctx *actor.Context, done agent.StopSummary) {
-		a.emitStopResult(ctx, "host.shutdown", done, by)
+	a.stopMeshes(ctx, order, caller, func(ctx *actor.Context, done agent.StopSummary) {
+		a.emitStopResult(ctx, "host.shutdown", done, caller.sender)
 		answer.Reply(done, nil)
 		if first {
 			a.onLeft()
@@ -110,33 +110,43 @@ func (a *hostAgent) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.S
 	return agent.StopSummary{}, nil
 }
 
-// stopMeshes stops the procs of one mesh, or of all. It returns the summary once all have ended, or
-// after StopBound, or before the deadline of the caller. The order ignores this deadline: its stops
-// go on.
-func (a *hostAgent) stopMeshes(ctx *actor.Context, order *stopOrder, mesh, reason string, grace time.Duration,
+// stopMeshes carries out an order. It returns the summary once all procs have ended, or after
+// StopBound, or before the deadline of the caller. The order ignores this deadline: its stops go
+// on.
+func (a *hostAgent) stopMeshes(ctx *actor.Context, order *stopOrder, by caller,
 	done func(*actor.Context, agent.StopSummary)) {
+	grace := order.grace
 	if grace <= 0 {
 		grace = keys.TerminateGrace.Get(a.opts.Config)
 	}
-	states := a.table.States(mesh)
+	states := a.table.States(order.mesh)
 	ids := map[string]bool{} // also of meshes without a live proc: their ranks do not restart here
 	for _, st := range states {
 		ids[st.ID] = true
 	}
 	asked := agent.Alive(states)
 	for id := range ids {
-		a.stopMesh(ctx, agent.StopRequest{ID: id, Reason: reason, Grace: grace})
+		a.stopMesh(ctx, agent.StopRequest{ID: id, Reason: order.reason, Grace: grace}, by.sender)
 	}
 	atOnce := cmp.Or(order.limit, a.opts.maxStops())
 	bound := StopBound(len(asked), atOnce, grace, keys.TerminateKillWait.Get(a.opts.Config))
-	cancel := ctx.After(bound, func(ctx *actor.Context) { a.endStops(ctx, order) })
-	a.table.WhenEnded(ctx, asked, bound, func(ctx *actor.Context, sum agent.StopSummary) {
-		if sum.Ended == sum.Requested {
+	replied, cancel := false, func() {}
+	reply := func(ctx *actor.Context, sum agent.StopSummary) {
+		if !replied {
+			replied = true
 			cancel()
-			a.endStops(ctx, order)
+			done(ctx, sum)
 		}
-		done(ctx, sum)
+	}
+	a.table.WhenEndedWithin(ctx, asked, bound, func(ctx *actor.Context, sum agent.StopSummary) {
+		a.endStops(ctx, order)
+		reply(ctx, sum)
 	})
+	if !replied && !by.deadline.IsZero() {
+		cancel = ctx.After(agent.BeforeDeadline(time.Until(by.deadline)), func(ctx *actor.Context) {
+			reply(ctx, a.table.SummarizeStop(asked))
+		})
+	}
 }
 
 // StopBound returns the maximum time to stop a number of procs with a grace, some of them at a

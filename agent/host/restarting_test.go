@@ -229,3 +229,61 @@ func TestStopAll_leavingHostRestartsNoRank_HOST5(t *testing.T) {
 		require.ErrorContains(t, r.restart(t), "host a is leaving: it takes no new procs (enough)")
 	})
 }
+
+// A drain of one mesh awaits the ranks that run. One that starts meanwhile would stay.
+func TestDrain_ofOneMeshRefusesItsRanksMeanwhile_HOST16(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newOwned(t, Options{}, 2, 0)
+		id := r.mesh.ID.String()
+		create := func(rank, gen int) error {
+			_, err := agent.Create.Call(testkit.Soon(t), r.host,
+				agent.CreateRequest{Procs: &r.mesh, Ranks: []int{rank}, Gen: gen, Wait: true})
+			return err
+		}
+		require.NoError(t, create(0, 0))
+		_, err := agent.Wait.Call(testkit.Soon(t), r.host, agent.UntilEnded(id))
+		require.NoError(t, err)
+		require.NoError(t, create(1, 1))
+		result := inBackground(t, time.Hour, func(ctx context.Context) (agent.StopSummary, error) {
+			return agent.Drain.Call(ctx, r.host, agent.DrainRequest{Mesh: id, Reason: "new disks"})
+		})
+		running := soon(t, r.asked)
+		require.ErrorContains(t, create(0, 1), "host a is draining mesh "+id+": it takes no new procs (new disks)")
+		info, err := agent.Info.Call(t.Context(), r.host, actor.None{})
+		require.NoError(t, err)
+		require.Equal(t, agent.ModeOpen, info.Mode, "for other meshes")
+		close(running.done)
+		require.Equal(t, agent.StopSummary{Requested: 1, Ended: 1}, soon(t, result))
+		require.NoError(t, create(0, 1), "it takes procs again")
+		require.Equal(t, agent.StopSummary{Requested: 1, Ended: 1}, r.endedDrain(t))
+	})
+}
+
+// The owner's answer begins another turn, without a message.
+func TestDrain_remembersItsCallerWhileTheOwnerMovesRanks_HOST16(t *testing.T) {
+	testkit.Virtual(t, func(t *testing.T) {
+		r := newStopping(t, 1, 10*time.Second)
+		stops := make(chan string, 1)
+		defer r.proc.Observe(func(e actor.Event) {
+			if e.Step == "procs.stop.attempt" {
+				stops <- e.By
+			}
+		})()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		done, err := agent.Drain.Call(ctx, r.host, agent.DrainRequest{Grace: time.Minute})
+		require.NoError(t, err)
+		require.Len(t, done.Remaining, 1)
+		require.Equal(t, r.proc.Sender().String(), soon(t, stops))
+
+		mode := func() agent.HostMode {
+			synctest.Wait()
+			info, err := agent.Info.Call(t.Context(), r.host, actor.None{})
+			require.NoError(t, err)
+			return info.Mode
+		}
+		require.Equal(t, agent.ModeDraining, mode(), "its stops go on")
+		close(soon(t, r.asked).done)
+		require.Equal(t, agent.ModeOpen, mode())
+	})
+}

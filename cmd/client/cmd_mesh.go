@@ -42,9 +42,9 @@ JSON: mesh, label, extent, ranks, program, phase, statuses (region, ranks, statu
 failures (rank, point, host, reason, root, exit_code, signal, oom, stderr_tail, at), restarted_ranks
 (rank, point, gen, proc, host, cause, restarts, restart_phase, next_in), hosts (id, state, reason, since),
 actors (actor, type, statuses), no_actors (region of the running ranks without actors), silent_procs (region
-of the running ranks that did not answer), started, lease_left, owner (id, answering, reason, since, lease,
-restarts, stalls, spares), restart_policy, and of a world, which the system controller owns, world (status,
-reason, status_age, stopping_reason, eviction_in). Durations are in nanoseconds.`,
+of the running ranks that did not answer), started, lease_left, owner (id, answering, gone, reason, since,
+lease, restarts, stalls, spares), restart_policy, and of a world, which the system controller owns, world
+(status, reason, status_age, stopping_reason, eviction_in). Durations are in nanoseconds.`,
 		Example:           "  castnet mesh show demo\n  castnet mesh show demo -o json",
 		Args:              flags.WantArgs(1, 1),
 		ValidArgsFunction: a.Complete(candidates.MeshesAndWorlds),

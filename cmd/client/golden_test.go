@@ -251,7 +251,7 @@ func healthy() inspect.View {
 
 func orphaned() inspect.View {
 	v := healthy()
-	v.Owner = inspect.Owner{ID: ownerID, Reason: "proc up-9kd93x0b5m2qb/0.0 is gone: it has left the bus"}
+	v.Owner = inspect.Owner{ID: ownerID, Gone: true, Reason: "proc up-9kd93x0b5m2qb/0.0 is gone: it has left the bus"}
 	v.LeaseLeft = 24 * time.Second
 	return v
 }

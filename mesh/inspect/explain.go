@@ -283,6 +283,9 @@ func (v View) nextSteps() (out []string) {
 		if v.LeaseLeft == 0 {
 			return append(out, "no host reports a lease: live procs run until `castnet stop`")
 		}
+		if !v.Owner.Gone {
+			return append(out, "unless its owner renews it, its lease "+v.DescribeLease())
+		}
 		return append(out, "its lease "+v.DescribeLease())
 	}
 	silent := v.silentSteps()
@@ -389,8 +392,10 @@ func (v View) suggestions() (out []string) {
 	}
 	if v.hasEnded() {
 		out = append(out, startAgain)
-	} else if !v.Owner.Answering {
+	} else if v.Owner.Gone {
 		out = append(out, "stop it, then start its program again: castnet stop "+v.Mesh)
+	} else if !v.Owner.Answering {
+		out = append(out, "ask again, as its owner may be slow; `castnet doctor` checks the bus and the hosts")
 	}
 	return out
 }

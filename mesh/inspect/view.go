@@ -55,6 +55,7 @@ type World struct {
 type Owner struct {
 	ID        string        `json:"id"`
 	Answering bool          `json:"answering"`
+	Gone      bool          `json:"gone,omitempty"`   // it has ended, or its process; else it may be slow
 	Reason    string        `json:"reason,omitempty"` // why it does not answer
 	Since     *time.Time    `json:"since,omitempty"`
 	Lease     time.Duration `json:"lease"`
