@@ -23,7 +23,7 @@ import (
 // LogQuery selects log lines: the last ones of each output. The hosts search, so a query costs one
 // message to each, and one from it.
 type LogQuery struct {
-	Lines int       // of each output, at most
+	Lines int       // of each output, at most; 0: none
 	Since time.Time // only lines from then on; zero: all
 	Grep  string    // only lines that match this regular expression; "": all
 }
