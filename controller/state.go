@@ -172,20 +172,23 @@ func (st *state) newMeshSteps() []meshStep {
 	was := st.lastPhase
 	now := st.phase()
 	st.lastPhase = now
+	failed := func(step, how string) []meshStep {
+		return []meshStep{{step, fmt.Sprintf("%d of %d ranks %s", st.failed(), st.spec.Region.NumRanks(), how)}}
+	}
 	switch {
 	case now <= was:
 		return nil
 	case now == agent.Running:
-		if n := st.failed(); n > 0 {
-			return []meshStep{{"mesh.spawn.failed", fmt.Sprintf("%d ranks did not start", n)}}
+		if st.failed() > 0 {
+			return failed("mesh.spawn.failed", "did not start")
 		}
 		return []meshStep{{"mesh.spawn.success", ""}}
 	case now == agent.ShuttingDown:
 		return []meshStep{{"mesh.stop.attempt", ""}}
 	case was < agent.Running && now == agent.Failed:
-		return []meshStep{{"mesh.spawn.failed", fmt.Sprintf("%d ranks did not start", st.failed())}}
+		return failed("mesh.spawn.failed", "did not start")
 	case now == agent.Failed:
-		return []meshStep{{"mesh.end.failed", fmt.Sprintf("%d ranks failed", st.failed())}}
+		return failed("mesh.end.failed", "failed")
 	}
 	return []meshStep{{"mesh.stop.success", ""}}
 }

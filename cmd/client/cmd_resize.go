@@ -85,7 +85,7 @@ func resizeCommand(a *app.App, c *cobra.Command, change resize) *cobra.Command {
 			return err
 		}
 		if (len(args) == 2) == (hosts != "") {
-			return cli.Usagef("%s: want a number of hosts, or --hosts with their names", c.Name())
+			return cli.Usagef("%s: want either a number of hosts, or --hosts with their names", c.Name())
 		}
 		n := 0
 		var names []string

@@ -57,7 +57,11 @@ line as each restart ends.`,
 			if err != nil {
 				return err
 			}
-			return restartRanks(c.Context(), a.Printer, []target.Resolved{p}, r)
+			restarted, err := restartRanks(c.Context(), a.Printer, []target.Resolved{p}, r)
+			if err == nil && restarted == 0 {
+				err = fmt.Errorf("restart %s: no rank of it runs: `castnet explain %s` says why", t, t.Name)
+			}
+			return err
 		})
 	}
 	return c
@@ -99,7 +103,8 @@ JSON: as with ` + "`castnet mesh restart`" + `.`,
 			if len(places) == 0 {
 				a.Notef("no mesh has procs there")
 			}
-			return restartRanks(c.Context(), a.Printer, places, r)
+			_, err = restartRanks(c.Context(), a.Printer, places, r)
+			return err
 		})
 	}
 	return c
@@ -201,18 +206,18 @@ type restartRecord struct {
 	Took   time.Duration `json:"took"`
 }
 
-// restartRanks reports each restarted proc: as a line for scripts, else as a bar with a table at
-// the end.
+// restartRanks restarts the live ranks and counts them. It reports each one: as a line for scripts,
+// else as a bar with a table at the end.
 func restartRanks(
 	ctx context.Context, out *output.Printer, places []target.Resolved, r mesh.RollingRestart,
-) error {
+) (restarted int, err error) {
 	if len(places) > 1 && !r.Force { // a single target checks itself
 		var lost []error
 		for _, p := range places {
 			lost = append(lost, p.Procs.CheckRestart(ctx))
 		}
 		if err := errors.Join(lost...); err != nil {
-			return suggestForce(err)
+			return 0, suggestForce(err)
 		}
 	}
 	bar := out.NewLineProgress()
@@ -227,7 +232,7 @@ func restartRanks(
 	defer bar.Clear()
 	bar.Update(0, of, "procs run again")
 	var records []restartRecord
-	var writing, err error
+	var writing error
 	for i := 0; i < len(places) && err == nil; i++ {
 		r.OnRank = func(s mesh.RankStatus) {
 			records = append(records, newRestartRecord(places[i], s, time.Since(began)))
@@ -249,7 +254,7 @@ func restartRanks(
 	if errors.As(err, &failed) && len(records) > len(failed.Failed) {
 		err = cli.WithCode(cli.ExitPartial, err)
 	}
-	return errors.Join(writing, suggestForce(err))
+	return len(records), errors.Join(writing, suggestForce(err))
 }
 
 // suggestForce adds advice to an error about lost actors or ranks.

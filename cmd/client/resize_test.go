@@ -65,11 +65,11 @@ func TestGrowAndShrink_refuseMeshesThatCannot(t *testing.T) {
 	c.ok(t, "spawn", "kept", "--detach")
 	c.host(t, "b")
 	for want, args := range map[string][]string{
-		"grow: want a number of hosts, or --hosts with their names":   {"grow", "demo"},
-		"shrink: want a number of hosts, or --hosts with their names": {"shrink", "demo", "1", "--hosts", "a"},
-		`number of hosts "0": want a whole number, 1 or more`:         {"grow", "demo", "0"},
-		"grow takes a whole mesh: want demo, got demo[host=0]":        {"grow", "demo[host=0]", "1"},
-		"mesh " + up.Mesh + " has 1: `castnet stop` ends it":          {"shrink", "demo", "1"},
+		"grow: want either a number of hosts, or --hosts with their names":   {"grow", "demo"},
+		"shrink: want either a number of hosts, or --hosts with their names": {"shrink", "demo", "1", "--hosts", "a"},
+		`number of hosts "0": want a whole number, 1 or more`:                {"grow", "demo", "0"},
+		"grow takes a whole mesh: want demo, got demo[host=0]":               {"grow", "demo[host=0]", "1"},
+		"mesh " + up.Mesh + " has 1: `castnet stop` ends it":                 {"shrink", "demo", "1"},
 	} {
 		r := c.client(t, args...)
 		require.Equal(t, cli.ExitUsage, r.code, r.err)

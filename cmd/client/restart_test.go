@@ -59,6 +59,18 @@ func TestMeshRestart_restartsARegionAndReportsEachRank(t *testing.T) {
 	require.Equal(t, cli.ExitNotFound, c.client(t, "mesh", "restart", "nobody").code)
 }
 
+func TestMeshRestart_ofARegionWithoutALiveRankIsAnError(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	c.up(t, "--per-host", "gpu=2", "--restart", "temporary")
+	c.kill(t, "demo", "gpu=1")
+	saying(t, c, func(v inspect.View) bool { return v.Owner.Answering && len(v.Failures) == 1 },
+		"mesh", "show", "demo", "-o", "json")
+	r := c.client(t, "mesh", "restart", "demo[gpu=1]")
+	require.Equal(t, result{code: cli.ExitFailure,
+		err: "castnet: restart demo[gpu=1]: no rank of it runs: `castnet explain demo` says why\n"}, r)
+}
+
 func TestMeshRestart_refusesToLoseActors(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "a", "b")

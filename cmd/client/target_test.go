@@ -18,6 +18,11 @@ func TestBadInput_isReportedWithoutAnyHost_CLIC2(t *testing.T) {
 		`where "demo/x": want MESH/RANK`:      {"where", "demo/x"},
 		`proc ID "x/y/z": want mesh/rank.gen`: {"config", "show", "x/y/z"},
 		`mesh "a.b": want`:                    {"config", "show", "a.b"},
+		`"" for --server: want URL`:           {"hosts", "--server", ""},
+		`"" for --namespace: want NAME`:       {"hosts", "--namespace="},
+		`"" for --hosts: want HOSTS`:          {"spawn", "demo", "--hosts", ""},
+		`"" for --label: want KEY=VALUE`:      {"spawn", "demo", "--label", ""},
+		`"" for --invite: want LABEL`:         {"grow", "demo", "--invite", ""},
 	} {
 		r := runClient(t, env, args...)
 		require.Equal(t, cli.ExitUsage, r.code, "%v: %s", args, r.err)

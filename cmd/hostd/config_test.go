@@ -46,6 +46,7 @@ func TestHostd_badInputPrintsOneLineAndLeavesNothing_HOSTD1(t *testing.T) {
 		"address that is none": {2, `--listen "4222": want HOST:PORT`, []string{"--listen", "4222"}},
 		"open to the network": {1, "a server off loopback needs authentication",
 			[]string{"--nats-config", garbage, "--listen", "0.0.0.0:0"}},
+		"label of no letters":  {2, `invalid argument "" for --label: want NAME`, []string{"--label", ""}},
 		"label with a dot":     {2, `host label "a.b": want 1 to 32 characters`, []string{"--label", "a.b"}},
 		"label with a space":   {2, `host label "a b": want`, []string{"--label", "a b"}},
 		"namespace with a dot": {2, `namespace "a.b": want`, []string{"--namespace", "a.b"}},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,7 +15,7 @@ import (
 )
 
 // Execute runs the command line, prints an error to stderr (CLI-5) and returns the exit code. An
-// error before a command's RunE is a usage error.
+// error before a command's RunE is a usage error, as is an empty value of a flag.
 func Execute(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	entered := false
@@ -22,6 +23,9 @@ func Execute(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 		c.InitDefaultHelpFlag() // cobra would take the word after an unknown flag for its value
 		if run := c.RunE; run != nil {
 			c.RunE = func(c *cobra.Command, args []string) error {
+				if err := refuseEmpty(c.Flags()); err != nil {
+					return err
+				}
 				entered = true
 				return run(c, args)
 			}
@@ -72,6 +76,38 @@ func explainFlagError(err error) error {
 		want = "a whole number of 64 bits"
 	}
 	return fmt.Errorf("invalid argument %q for --%s: want %s", bad.GetValue(), bad.GetFlag().Name, want)
+}
+
+// mayBeEmpty is the annotation of a flag for which an empty value has a meaning.
+const mayBeEmpty = "castnet_may_be_empty"
+
+// AllowEmpty lets flags have an empty value.
+func AllowEmpty(fs *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		fs.Lookup(name).Annotations = map[string][]string{mayBeEmpty: nil}
+	}
+}
+
+// refuseEmpty refuses an empty value of a typed flag: an unset variable of a script is not a choice
+// of the default.
+func refuseEmpty(fs *pflag.FlagSet) (err error) {
+	fs.Visit(func(f *pflag.Flag) {
+		_, allowed := f.Annotations[mayBeEmpty]
+		if !allowed && isEmpty(f.Value) && err == nil {
+			want, _ := pflag.UnquoteUsage(f)
+			err = fmt.Errorf(`invalid argument "" for --%s: want %s, or no --%[1]s`, f.Name, want)
+		}
+	})
+	return err
+}
+
+// isEmpty reports whether a value, or one of a list, is empty.
+func isEmpty(v pflag.Value) bool {
+	if list, ok := v.(pflag.SliceValue); ok {
+		all := list.GetSlice()
+		return len(all) == 0 || slices.Contains(all, "")
+	}
+	return v.String() == ""
 }
 
 func eachCommand(c *cobra.Command, f func(*cobra.Command)) {

@@ -125,3 +125,45 @@ func TestExecute_printsAnErrorOnceWithAHelpHint_CLI5(t *testing.T) {
 		require.Equal(t, row.stderr, stderr, row.args)
 	}
 }
+
+// An unset variable of a script must not choose the default, such as all hosts.
+func TestExecute_refusesAnEmptyValueOfAFlag(t *testing.T) {
+	run := func(args ...string) (code int, stderr string, entered bool) {
+		root := &cobra.Command{Use: "tool"}
+		root.PersistentFlags().String("server", "", "the server's `URL`")
+		sub := &cobra.Command{Use: "do", RunE: func(*cobra.Command, []string) error { entered = true; return nil }}
+		sub.Flags().String("plain", "default", "")
+		sub.Flags().StringArray("file", nil, "a `FILE`")
+		sub.Flags().StringSlice("users", nil, "the `USER`s")
+		sub.Flags().String("actor", "counter", "`TYPE` of the actor")
+		sub.Flags().StringArray("arg", nil, "an `ARGUMENT`")
+		cli.AllowEmpty(sub.Flags(), "actor", "arg")
+		root.AddCommand(sub)
+		root.SetArgs(args)
+		root.SetOut(&strings.Builder{})
+		var errs strings.Builder
+		code = cli.Execute(t.Context(), root, &errs)
+		return code, errs.String(), entered
+	}
+	for _, row := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"do", "--server", ""}, "--server: want URL, or no --server"},
+		{[]string{"--server=", "do"}, "--server: want URL, or no --server"},
+		{[]string{"do", "--plain="}, "--plain: want string, or no --plain"},
+		{[]string{"do", "--file", "a", "--file", ""}, "--file: want FILE, or no --file"},
+		{[]string{"do", "--users", ""}, "--users: want USER, or no --users"},
+		{[]string{"do", "--users", "a,,b"}, "--users: want USER, or no --users"},
+	} {
+		code, stderr, entered := run(row.args...)
+		require.Equal(t, cli.ExitUsage, code, row.args)
+		require.Contains(t, stderr, `tool: invalid argument "" for `+row.want+"\nusage: tool do ", row.args)
+		require.False(t, entered, row.args)
+	}
+	for _, args := range [][]string{{"do"}, {"do", "--actor", "", "--arg", "", "--server", "x", "--users", "a"}} {
+		code, stderr, entered := run(args...)
+		require.Equal(t, 0, code, stderr)
+		require.True(t, entered)
+	}
+}

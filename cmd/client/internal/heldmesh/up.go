@@ -32,6 +32,7 @@ func (f *Flags) Register(c *cobra.Command) {
 	)
 	fs.StringArrayVar(&f.args, "arg", nil, "`ARGUMENT` of the program; may be repeated")
 	fs.StringArrayVar(&f.env, "env", nil, "`KEY=VALUE` in the environment of the procs; may be repeated")
+	cli.AllowEmpty(fs, "actor", "arg")
 	fs.BoolVar(&f.keep, "keep", false, "procs outlive their hostd, which needs a --state-dir")
 	flags.Add(fs, &f.restartPolicy.Restart, "restart", "POLICY", "what follows the failure of a rank: "+
 		"propagate (to the mesh), temporary (none) or transient (a restart; default propagate)", readRestart)
