@@ -112,7 +112,7 @@ const (
 	// the owner of the mesh may be unknown here, or another one: its word counts if the proc is gone
 	unknown
 	untrusted
-	// a host names the owner of a mesh of this process, which learns of the next owner otherwise
+	// a host names the owner of a mesh of this process. Refusals of hosts name the next owner
 	ignored
 )
 
