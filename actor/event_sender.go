@@ -112,6 +112,8 @@ const (
 	// the owner of the mesh may be unknown here, or another one: its word counts if the proc is gone
 	unknown
 	untrusted
+	// a host names the owner of a mesh of this process. Refusals of hosts name the next owner
+	ignored
 )
 
 // senderOf is the known sender of a process; zero for an unknown one. The lock must not be held:
@@ -134,9 +136,10 @@ func (ms *Members) trust(e Event, by, known subjects.Sender) trust {
 		owner = g.owner
 	}
 	switch {
-	case err != nil, known.IsValid() && known != by,
-		e.Step == StepOwner && (by.Role() != subjects.Host || owner == ms.lead.self):
+	case err != nil, known.IsValid() && known != by, e.Step == StepOwner && by.Role() != subjects.Host:
 		return untrusted
+	case e.Step == StepOwner && owner == ms.lead.self:
+		return ignored
 	case by.Role() == subjects.System, process == owner && known == by:
 		return trusted
 	case process == owner && !e.Terminal():

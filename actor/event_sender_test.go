@@ -89,6 +89,26 @@ func TestMembers_believeHostsAndOwners_ACT18(t *testing.T) {
 	}
 }
 
+// Hosts report each change of the owner, also to the new owner itself.
+func TestMembers_anOwnerIgnoresAHostsReportOfTheOwner_ACT18(t *testing.T) {
+	srv := bustest.Server(t)
+	f := newForger(t, srv)
+	host, mesh := newHost(t, "n1"), newHost(t, "mesh").Proc().Mesh
+	p, other := start(t, srv, "owner"), newHost(t, "other").Proc()
+	p.Members().NoteOwner(mesh, p.ID().Process())
+	heard := make(chan actor.Event, 2)
+	stop, err := p.Members().ListenProcs(mesh, 1, func(e actor.Event) { heard <- e })
+	require.NoError(t, err)
+	defer stop()
+	for _, owner := range []subjects.ProcID{p.ID(), other} {
+		f.tellOf(t, p, actor.Event{Kind: actor.KindProc, Step: actor.StepOwner, Status: "owned",
+			Mesh: mesh.String(), Host: host.String(), Object: owner.Actor("mesh").String()},
+			subjects.NewSender(subjects.Host.Principal("n1"), host.Proc().Process()))
+	}
+	require.Zero(t, p.Stats().Malformed)
+	require.Empty(t, heard)
+}
+
 // A server that lets several processes share a principal lets each write the names of all processes.
 func TestMembers_askALivingProcWhoseEndAnotherReports_ACT18(t *testing.T) {
 	srv := bustest.Server(t)

@@ -198,7 +198,7 @@ func (ms *Members) receiveProcEvent(m bus.Msg) {
 	by := ms.trust(e, s.Sender, known)
 	ms.mu.Unlock()
 	switch {
-	case !in:
+	case !in, by == ignored:
 	case by == trusted:
 		ms.apply(e, w)
 	case by == unknown:

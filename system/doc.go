@@ -53,8 +53,9 @@
 //
 // Silence of a self-joined proc counts only while the controller can hear, as in package presence.
 // The count starts again after a loss of the bus and after a pause of the controller. A pause is
-// half of world.proc-timeout without an event. A self-joined proc counts only intervals in which it
-// asked, so its own pause does not close it.
+// half of world.proc-timeout without an event. No world is evicted before world.proc-timeout after
+// either, because good news may wait unread. A self-joined proc counts only intervals in
+// which it asked, so its own pause does not close it.
 //
 // An adopted mesh stays with the system until its adopter has confirmed that the hosts obey it. If
 // the adopter does not confirm within 10 s or half its lease, the system follows it in the epoch

@@ -201,10 +201,26 @@ func (st *state) hasAssignment(id subjects.HostID, mesh subjects.MeshID) bool {
 // none.
 func (st *state) nextSilence() (time.Time, bool) {
 	at, ok := st.heartbeatTimers.nextExpiry(st.silence)
+	return st.afterHearing(at), ok
+}
+
+// nextEviction returns when the next world is evicted unless it heals; false: there is none.
+func (st *state) nextEviction() (time.Time, bool) {
+	at, ok := st.unhealthyTimers.nextExpiry(st.eviction)
+	return st.afterHearing(at), ok
+}
+
+// afterHearing returns at, or the first time at which a silence counts again, if that is later.
+func (st *state) afterHearing(at time.Time) time.Time {
 	if earliest := st.listeningSince.Add(st.silence); at.Before(earliest) {
-		at = earliest
+		return earliest
 	}
-	return at, ok
+	return at
+}
+
+// isWaiting reports whether the absence of news changes a world.
+func (st *state) isWaiting() bool {
+	return st.heartbeatTimers.list.Len()+st.unhealthyTimers.list.Len() > 0
 }
 
 // expireTimers runs the timers that are due.
@@ -219,11 +235,11 @@ func (st *state) expireTimers() {
 		st.setHealth(m, HealthExpired, fmt.Sprintf("silent for %s", st.silence))
 	}
 	for {
-		w, ok := st.unhealthyTimers.expired(st.now, st.eviction)
-		if !ok {
+		at, ok := st.nextEviction()
+		if !ok || st.now.Before(at) {
 			break
 		}
-		st.evict(w.(*world))
+		st.evict(st.unhealthyTimers.oldest().(*world))
 	}
 	st.reserved.expire(st.reservation)
 	st.expireStops()

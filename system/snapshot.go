@@ -49,7 +49,7 @@ func (st *state) worldState(w *world, procs map[string]string) WorldState {
 		out.StoppingReason = w.stopping.why
 	}
 	if w.unhealthyTimer != nil {
-		due := w.unhealthyTimer.Value.(timerEntry).at.Add(st.eviction)
+		due := st.afterHearing(w.unhealthyTimer.Value.(timerEntry).at.Add(st.eviction))
 		out.EvictionIn = max(1, due.Sub(st.now))
 	}
 	for _, rank := range slices.Sorted(maps.Keys(w.assignments)) {

@@ -36,7 +36,7 @@ type state struct {
 	endedNames map[string]bool // names of worlds that ended since the bucket was made
 
 	heartbeatTimers timerQueue // of self-joined procs, since their last heartbeat
-	listeningSince  time.Time  // start of the time in which silence counts (WORLD-9)
+	listeningSince  time.Time  // start of the time in which silence counts (WORLD-6, WORLD-9)
 	unhealthyTimers timerQueue // of worlds, since their first proc became unhealthy
 	stops           []*stopOp  // unfinished stops
 
@@ -149,7 +149,7 @@ func (m *member) describe() string { return fmt.Sprintf("proc %s: %s", m.id, m.r
 
 // step applies one event, and returns its effects.
 func (st *state) step(event any, now time.Time) []any {
-	if now.Sub(st.now) > st.silence/2 { // a pause: heartbeats may wait unread
+	if st.isWaiting() && now.Sub(st.now) > st.silence/2 { // a pause: news may wait unread
 		st.listeningSince = now
 	}
 	if now.After(st.now) { // the state's clock never goes back
@@ -231,10 +231,9 @@ func (st *state) nextTick() (time.Time, bool) {
 			at = t
 		}
 	}
-	silent, waits := st.nextSilence()
-	sooner(silent, waits)
-	sooner(st.now.Add(st.silence/4), waits) // an event that comes much later shows a pause
-	sooner(st.unhealthyTimers.nextExpiry(st.eviction))
+	sooner(st.nextSilence())
+	sooner(st.nextEviction())
+	sooner(st.now.Add(st.silence/4), st.isWaiting()) // an event that comes much later shows a pause
 	sooner(st.reserved.timers.nextExpiry(st.reservation))
 	for _, op := range st.stops {
 		sooner(op.deadline, true)
