@@ -272,9 +272,29 @@ func TestWatch_slowReaderEndsAlone_MESH6(t *testing.T) {
 	others, end := w.follow(t, w.region)
 	defer end()
 	testkit.Until(t, "it is asked", func() bool { return m.asked.Load() >= 1 })
-	for range unreadOfRank + unreadAtAll + 1 {
-		m.publish(0, actor.Running)
+	f := n.feeds.all[source]
+	allHave := func(unread int) func() bool { // a quick reader may be starved, too
+		return func() bool {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			for w := range f.watchers {
+				w.mu.Lock()
+				have := len(w.events)
+				w.mu.Unlock()
+				if w == slow && have != unread || w != slow && have > 0 {
+					return false
+				}
+			}
+			return len(f.watchers) == 2
+		}
 	}
+	for i := range unreadOfRank + unreadAtAll {
+		m.publish(0, actor.Running)
+		if i%64 == 0 {
+			testkit.Until(t, "the quick reader has read all", allHave(i+1))
+		}
+	}
+	m.publish(0, actor.Running)
 	m.publish(0, actor.Failed)
 	require.Equal(t, eventWords{0, 0, nil}, testkit.Next(t, others))
 	for range unreadOfRank + unreadAtAll {
