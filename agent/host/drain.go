@@ -40,7 +40,7 @@ func (a *hostAgent) drain(ctx *actor.Context, d agent.DrainRequest) error {
 			done.Moved = moved
 			a.emitStopResult(ctx, "host.drain", done, caller.sender)
 			answer.Reply(done, nil)
-		})
+		}, func() {})
 	})
 	return nil
 }

@@ -56,7 +56,10 @@ func startAgent(t *testing.T, c params, procs int) (actor.Ref[agent.Agent], agen
 func startAgentProc(t *testing.T, c params, procs int, types ...actor.Def) (*actor.Proc, agent.Mesh) {
 	t.Helper()
 	c.id = testproc.HostID(t, "a")
-	c.onLeft, c.onClosing, c.onModeChange = func() {}, func(string) {}, func(agent.HostMode, string) {}
+	c.onClosing, c.onModeChange = func(string) {}, func(agent.HostMode, string) {}
+	if c.onLeft == nil {
+		c.onLeft = func() {}
+	}
 	c.maker = new(atomic.Pointer[subjects.Sender])
 	if c.closeBy == nil {
 		c.closeBy = new(atomic.Pointer[time.Time])

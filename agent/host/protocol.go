@@ -103,6 +103,7 @@ func (a *hostAgent) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.S
 	a.stopMeshes(ctx, order, caller, func(ctx *actor.Context, done agent.StopSummary) {
 		a.emitStopResult(ctx, "host.shutdown", done, caller.sender)
 		answer.Reply(done, nil)
+	}, func() {
 		if first {
 			a.onLeft()
 		}
@@ -110,11 +111,11 @@ func (a *hostAgent) StopAll(ctx *actor.Context, s agent.StopAllRequest) (agent.S
 	return agent.StopSummary{}, nil
 }
 
-// stopMeshes carries out an order. It returns the summary once all procs have ended, or after
-// StopBound, or before the deadline of the caller. The order ignores this deadline: its stops go
-// on.
+// stopMeshes carries out an order, and calls over at its end: once all procs have ended, or after
+// StopBound. It returns the summary before that, or before the deadline of the caller. The order
+// ignores this deadline: its stops go on.
 func (a *hostAgent) stopMeshes(ctx *actor.Context, order *stopOrder, by caller,
-	done func(*actor.Context, agent.StopSummary)) {
+	done func(*actor.Context, agent.StopSummary), over func()) {
 	grace := order.grace
 	if grace <= 0 {
 		grace = keys.TerminateGrace.Get(a.opts.Config)
@@ -141,6 +142,7 @@ func (a *hostAgent) stopMeshes(ctx *actor.Context, order *stopOrder, by caller,
 	a.table.WhenEndedWithin(ctx, asked, bound, func(ctx *actor.Context, sum agent.StopSummary) {
 		a.endStops(ctx, order)
 		reply(ctx, sum)
+		over()
 	})
 	if !replied && !by.deadline.IsZero() {
 		cancel = ctx.After(agent.BeforeDeadline(time.Until(by.deadline)), func(ctx *actor.Context) {

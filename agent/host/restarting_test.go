@@ -59,18 +59,20 @@ type owned struct {
 	mesh  agent.Mesh
 	owner *stayer
 	asked chan *fakeProcess // to end
+	left  chan struct{}     // closed when the host leaves
 }
 
 func newOwned(t *testing.T, o Options, procs int, ownerDelay time.Duration) *owned {
 	t.Helper()
 	o.Label = "a"
 	r := &owned{
-		asked: make(chan *fakeProcess, 4),
+		asked: make(chan *fakeProcess, 4), left: make(chan struct{}),
 		owner: &stayer{after: ownerDelay, asked: make(chan agent.EvacuateRequest, 4)},
 	}
 	t.Cleanup(func() { close(r.asked) })
 	run := crashRunner{askedRunner{newLocalRunner(Options{}), r.asked}}
-	r.proc, r.mesh = startAgentProc(t, params{runner: run, opts: o}, procs, stayerDef())
+	r.proc, r.mesh = startAgentProc(t, params{runner: run, opts: o, onLeft: func() { close(r.left) }}, procs,
+		stayerDef())
 	r.host = agent.Of(r.proc.ID()).Via(r.proc)
 	t.Cleanup(func() {
 		go func() {

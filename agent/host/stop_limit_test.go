@@ -85,7 +85,14 @@ func TestStopAll_keepsItsLimitWhenItsCallerHasGone_HOST5(t *testing.T) {
 		r := newStopping(t, procs, 0)
 		done := soon(t, r.stopAll(t, 5*time.Second, 1))
 		require.Len(t, done.Remaining, procs)
+		synctest.Wait()
+		select {
+		case <-r.left:
+			require.Fail(t, "the host left before the grace of its procs")
+		default:
+		}
 		r.endOneByOne(t, procs)
+		<-r.left
 	})
 }
 
