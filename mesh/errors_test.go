@@ -53,3 +53,16 @@ func TestFind_reportsHowEndedActorsEnded(t *testing.T) {
 	require.Regexp(t, `^actor mesh "counters" has ended: `+counters.Name()+
 		` failed: crash: panicked: crash test \(mesh/main_test\.go:\d+\)$`, err.Error())
 }
+
+func TestLookup_reportsHowTheNewestEndedMeshEnded(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a")
+	var last mesh.ProcMesh
+	for _, reason := range []string{"first", "second"} {
+		last, _ = c.workers(t, 1, 0)
+		require.NoError(t, last.StopWithReason(t.Context(), reason))
+	}
+	label := last.ID().Label()
+	_, err := c.Lookup(t.Context(), label)
+	require.EqualError(t, err, `mesh "`+label+`" has ended: `+last.ID().String()+` stopped: second`)
+}

@@ -76,10 +76,10 @@ func (i Inventory) Lookup(name string) (ProcMesh, error) {
 		if !m.Alive() {
 			continue
 		}
-		id := m.Procs.ID()
-		known = append(known, id.String())
-		if id.String() == name || id.Label() == name {
-			found, ids = append(found, m), append(ids, id.String())
+		id := m.Procs.ID().String()
+		known = append(known, id)
+		if m.isNamed(name) {
+			found, ids = append(found, m), append(ids, id)
 		}
 	}
 	if taken := slices.DeleteFunc(slices.Clone(found),
@@ -93,13 +93,42 @@ func (i Inventory) Lookup(name string) (ProcMesh, error) {
 		p.net.placements.markResolved(p.desc)
 		return p, nil
 	case 0:
-		err := error(&NotFoundError{What: "mesh", Name: name, Known: known})
+		err := error(&NotFoundError{What: "mesh", Name: name, Known: known, Ended: i.lastEnd(name)})
 		if missing := i.Err(); missing != nil {
 			err = fmt.Errorf("%w; %w", err, missing)
 		}
 		return ProcMesh{}, err
 	}
 	return ProcMesh{}, &AmbiguousError{What: "mesh", Name: name, Candidates: ids}
+}
+
+// lastEnd describes how the ended mesh of a name that started last ended; "": no such mesh.
+func (i Inventory) lastEnd(name string) string {
+	var newest MeshState
+	for _, m := range i.Meshes {
+		if len(m.States) == 0 || m.Alive() || !m.isNamed(name) {
+			continue
+		}
+		if newest.States == nil || m.Started().After(newest.Started()) {
+			newest = m
+		}
+	}
+	if newest.States == nil {
+		return ""
+	}
+	end := newest.States[0].Status
+	for _, s := range newest.States {
+		if end.Phase != agent.Failed && s.Status.Phase == agent.Failed {
+			end = s.Status
+		}
+	}
+	return fmt.Sprintf("%s %s", newest.Procs.ID(), end)
+}
+
+// isNamed reports whether the name is the mesh's ID or label.
+func (m MeshState) isNamed(name string) bool {
+	id := m.Procs.ID()
+	return id.String() == name || id.Label() == name
 }
 
 // hasTakenName reports whether the mesh has its label for one (MESH-15).
@@ -129,6 +158,16 @@ func (m MeshState) noteStates(p *actor.Proc) {
 // Alive reports whether a rank of the mesh has not ended.
 func (m MeshState) Alive() bool {
 	return slices.ContainsFunc(m.States, func(s agent.State) bool { return !s.Status.Phase.Terminal() })
+}
+
+// Started is when the first rank of the mesh started; zero: unknown.
+func (m MeshState) Started() (first time.Time) {
+	for _, s := range m.States {
+		if p := s.Proc; p != nil && !p.Started.IsZero() && (first.IsZero() || p.Started.Before(first)) {
+			first = p.Started
+		}
+	}
+	return first
 }
 
 // meshAssembly puts meshes together from the hosts' shares.

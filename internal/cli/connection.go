@@ -146,6 +146,26 @@ func (c *Connection) validate() error {
 	return nil
 }
 
+// checkFile refuses the file of a flag if it does not exist or permits no reads. A pipe is not
+// opened: its text can be read once.
+func checkFile(flag, path string) error {
+	if path == "" {
+		return nil
+	}
+	info, err := os.Stat(path)
+	if err == nil && info.Mode().IsRegular() {
+		var f *os.File
+		f, err = os.Open(path)
+		if err == nil {
+			f.Close()
+		}
+	}
+	if err != nil {
+		return Usagef("cannot read %s %q: %w", flag, path, err)
+	}
+	return nil
+}
+
 // maxToken bounds a token in a file, in bytes.
 const maxToken = 4096
 
@@ -192,6 +212,12 @@ func (c *Connection) readTokenFile() (string, error) {
 
 // flagSource returns the flags under the names of their variables.
 func (c *Connection) flagSource() (settings, error) {
+	if err := checkFile("--creds", c.Creds); err != nil {
+		return nil, err
+	}
+	if err := checkFile("--nkey", c.NKey); err != nil {
+		return nil, err
+	}
 	token, err := c.ReadToken()
 	return settings{
 		"NATS_URL": c.Server, "NATS_CREDS": c.Creds, "NATS_NKEY": c.NKey, "NATS_USER": c.User,

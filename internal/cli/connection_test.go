@@ -197,6 +197,8 @@ func TestConnection_contradictionsAreUsageErrors(t *testing.T) {
 		{"--tlscert and --tlskey go together", []string{"--tlskey", "k"}},
 		{"--timeout is 0s, want more than 0", []string{"--timeout", "0"}},
 		{"a password needs a user", []string{"--password", "p"}},
+		{`cannot read --creds "/nowhere": stat /nowhere: no such file`, []string{"--creds", "/nowhere"}},
+		{`cannot read --nkey "/nowhere": stat /nowhere: no such file`, []string{"--nkey", "/nowhere"}},
 		{`NATS context "nowhere" does not exist; there is broken, looked-up, proxied`,
 			[]string{"--context", "nowhere"}},
 		{`NATS context "../x" does not exist`, []string{"--context", "../x"}},

@@ -144,7 +144,7 @@ func summarize(m mesh.MeshState) MeshSummary {
 			r.Hosts = append(r.Hosts, h.String())
 		}
 	}
-	if at := startTime(m); !at.IsZero() {
+	if at := m.Started(); !at.IsZero() {
 		r.Since = &at
 	}
 	return r

@@ -168,7 +168,7 @@ func MeshOf(
 	w.askHosts(within, m.States)
 	wg.Wait()
 	v = w.view()
-	if at := startTime(m); !at.IsZero() {
+	if at := m.Started(); !at.IsZero() {
 		v.Started = &at
 	}
 	return v, ctx.Err()
@@ -264,7 +264,7 @@ func FindWithEnded(
 		if id.String() != name && id.Label() != name {
 			continue
 		}
-		if at := startTime(m); found.States == nil || at.After(newest) {
+		if at := m.Started(); found.States == nil || at.After(newest) {
 			found, newest = m, at
 		}
 	}
@@ -272,16 +272,6 @@ func FindWithEnded(
 		return inv, found, nil, err
 	}
 	return inv, found, inv.Err(), nil
-}
-
-// startTime returns the start time of a mesh's first rank.
-func startTime(m mesh.MeshState) (first time.Time) {
-	for _, s := range m.States {
-		if p := s.Proc; p != nil && !p.Started.IsZero() && (first.IsZero() || p.Started.Before(first)) {
-			first = p.Started
-		}
-	}
-	return first
 }
 
 // Point formats the coordinates of a rank: `host=0,gpu=3`, or "0" in a mesh of one rank.
