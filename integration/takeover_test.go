@@ -11,6 +11,7 @@ import (
 
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/proctest"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 )
@@ -36,7 +37,7 @@ func TestTakeOver_returnsAfterTheSlowestHostHasAccepted_MESH14(t *testing.T) {
 	}
 
 	slow := c.nodes[1]
-	slow.Send(t, syscall.SIGSTOP)
+	proctest.Suspend(t, slow.PID())
 	var resumed atomic.Bool
 	resume := sync.OnceFunc(func() {
 		resumed.Store(true)

@@ -1,13 +1,13 @@
 package mesh_test
 
 import (
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/castnet-io/castnet/actor"
+	"github.com/castnet-io/castnet/internal/proctest"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/internal/testmesh"
 	"github.com/castnet-io/castnet/mesh"
@@ -51,7 +51,7 @@ func TestStop_waitsForAWorldThatIsStopping_MESH5(t *testing.T) {
 			c.declare(t, "train", shape.Of("x", 1), 1)
 			procs := c.running(t, c.Net, "train", 1)
 			for _, pid := range c.pids(t, procs) {
-				require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+				proctest.Suspend(t, pid)
 			}
 			ctl, err := system.Find(t.Context(), c.Proc())
 			require.NoError(t, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/castnet-io/castnet/agent"
 	"github.com/castnet-io/castnet/cast"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/proctest"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
@@ -153,7 +154,7 @@ func TestLookup_worldWithMissingHostsIsPartlyReachable(t *testing.T) {
 	require.NoError(t, err)
 	old := leaver.Ref(0)
 	pid := states.Values()[0].Proc.PID
-	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	proctest.Suspend(t, pid)
 	const mails = 20
 	for range mails {
 		require.NoError(t, add.Send(t.Context(), old, 1))

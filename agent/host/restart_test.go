@@ -18,6 +18,7 @@ import (
 	"github.com/castnet-io/castnet/agent/host"
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/proctest"
 	"github.com/castnet-io/castnet/internal/testproc"
 	"github.com/castnet-io/castnet/subjects"
 )
@@ -100,7 +101,7 @@ func TestAdopt_procThatDoesNotAnswerInTimeIsKilled_HOST10(t *testing.T) {
 		require.Contains(t, string(text), `"29m"`)
 		records[path] = bytes.ReplaceAll(text, []byte(`"29m"`), []byte(`"1s"`))
 	}
-	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	proctest.Suspend(t, pid)
 	k.killHost(t, records)
 
 	next := r.options(t, "b")

@@ -22,6 +22,7 @@ import (
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/proctest"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
@@ -149,7 +150,7 @@ func TestHostd_secondSignalEndsItAndItsProcsAtOnce_HOSTD4(t *testing.T) {
 	s := newSite(t)
 	d := s.start(t)
 	_, pids := spawn(t, s.connect(t, bus.Options{}))
-	require.NoError(t, syscall.Kill(pids[0], syscall.SIGSTOP)) // it will not hear SIGTERM
+	proctest.Suspend(t, pids[0]) // it will not hear SIGTERM
 	d.Send(t, syscall.SIGINT)
 	d.await(t, "asked to stop (interrupt): draining")
 	require.Eventually(t, func() bool {

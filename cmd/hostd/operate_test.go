@@ -29,6 +29,7 @@ import (
 	"github.com/castnet-io/castnet/bus/embed"
 	"github.com/castnet-io/castnet/cast"
 	keys "github.com/castnet-io/castnet/config"
+	"github.com/castnet-io/castnet/internal/proctest"
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
@@ -376,12 +377,7 @@ func TestHostd_scrapesEndInTimeWhileProcsDie(t *testing.T) {
 	for i := range 8 {
 		want := "0\n"
 		if i == 4 {
-			require.NoError(t, syscall.Kill(pids[0], syscall.SIGSTOP))
-			testkit.Until(t, "the proc has stopped", func() bool {
-				stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pids[0]))
-				_, state, _ := strings.Cut(string(stat), ") ")
-				return err == nil && strings.HasPrefix(state, "T")
-			})
+			proctest.Suspend(t, pids[0])
 		}
 		if i >= 4 {
 			want = "1\n"
