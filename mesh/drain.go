@@ -44,8 +44,8 @@ type DrainOptions struct {
 
 // CheckDrain fails with a *LostActorsError for each mesh that a Drain would move to its spares
 // without some of its actors. Actors of stopped procs stop too and are not lost. It fails with a
-// *NoSpareError for each mesh with spares in its policy, of which too few accept procs. It also fails
-// for each mesh with a silent owner: its ranks may have to move.
+// *NoSpareError for each mesh with spares in its policy, of which too few accept procs. A silent
+// owner of a mesh is an error too: the ranks may have to move.
 func (h HostMesh) CheckDrain(ctx context.Context) error {
 	if err := h.Err(); err != nil {
 		return err
