@@ -14,7 +14,6 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
-	"github.com/castnet-io/castnet/subjects"
 )
 
 func TestDrain_withoutForceRefusesToLoseActors(t *testing.T) {
@@ -74,7 +73,6 @@ func TestDrain_movesRanksOfALiveMeshToASpareHost_CTL11(t *testing.T) {
 	})
 	require.NoError(t, err)
 	said, actors := steps(t, procs), steps(t, counters)
-	c.watched(t, procs.Describe().Owner)
 
 	answered := make(chan int, 1) // the fewest ranks that answered a cast meanwhile
 	enough, cancel := context.WithCancel(t.Context())
@@ -189,7 +187,6 @@ func TestDrain_stopsRanksThatNoPolicyMoves_CTL11(t *testing.T) {
 	})
 	require.NoError(t, err)
 	said := steps(t, procs)
-	c.watched(t, procs.Describe().Owner)
 	at := agent.Of(c.AllHosts(t, c.Net).Hosts()[0].Proc()).Via(c.Proc())
 	done, err := agent.Drain.Call(t.Context(), at, agent.DrainRequest{Reason: "new disks"})
 	require.NoError(t, err)
@@ -197,10 +194,4 @@ func TestDrain_stopsRanksThatNoPolicyMoves_CTL11(t *testing.T) {
 	for range 2 {
 		require.Contains(t, hear(t, said), " stopped ", "and it does not restart")
 	}
-}
-
-// watched waits until the program of the cluster follows a controller.
-func (c *cluster) watched(t *testing.T, owner subjects.ActorID) {
-	t.Helper()
-	testkit.Until(t, "it follows "+owner.String(), func() bool { return c.Net.Follows(owner) })
 }

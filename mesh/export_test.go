@@ -6,20 +6,32 @@ import (
 
 	"github.com/castnet-io/castnet/actor"
 	"github.com/castnet-io/castnet/agent"
-	"github.com/castnet-io/castnet/subjects"
 	"github.com/castnet-io/castnet/system"
 )
 
-// Follows reports whether the Net has listed the ranks of a controller's mesh.
-func (n *Net) Follows(owner subjects.ActorID) bool {
-	n.feeds.mu.Lock()
-	defer n.feeds.mu.Unlock()
-	for s, f := range n.feeds.all {
-		if s.watched() == owner && f.known().listed {
-			return true
-		}
+// Watches returns the number of watches of the mesh that have the present states of its ranks.
+func (p ProcMesh) Watches(ctx context.Context) int { return watches(ctx, watchedProcs(resolved(p))) }
+
+// Watches returns the number of watches of the mesh that have the present states of its actors.
+func (m actorMesh) Watches(ctx context.Context) int {
+	m.procs = resolved(m.procs)
+	return watches(ctx, watchedActors(m))
+}
+
+func watches(ctx context.Context, w watchTarget) int {
+	s, err := w.find(ctx)
+	if err != nil {
+		return 0
 	}
-	return false
+	w.net.feeds.mu.Lock()
+	defer w.net.feeds.mu.Unlock()
+	f := w.net.feeds.all[s]
+	if f == nil || !f.known().listed {
+		return 0
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.watchers)
 }
 
 // AskSystem is askSystem.

@@ -16,6 +16,7 @@ import (
 	"github.com/castnet-io/castnet/bus"
 	"github.com/castnet-io/castnet/bus/bustest"
 	"github.com/castnet-io/castnet/cast"
+	"github.com/castnet-io/castnet/internal/testkit"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/shape"
 )
@@ -25,9 +26,14 @@ type changing interface {
 	Changes(ctx context.Context) iter.Seq2[actor.Event, error]
 }
 
-// steps receives the changes of a mesh's ranks as texts.
+// steps receives the changes of a mesh's ranks as texts, all from now on.
 func steps(t *testing.T, m changing) <-chan string {
 	t.Helper()
+	before := 0
+	listed, ok := m.(interface{ Watches(ctx context.Context) int })
+	if ok {
+		before = listed.Watches(t.Context())
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	said, done := make(chan string, 64), make(chan struct{})
 	go func() {
@@ -41,6 +47,9 @@ func steps(t *testing.T, m changing) <-chan string {
 		cancel()
 		<-done
 	})
+	if ok {
+		testkit.Until(t, "the watch has begun", func() bool { return listed.Watches(t.Context()) > before })
+	}
 	return said
 }
 

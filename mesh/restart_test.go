@@ -31,7 +31,6 @@ func TestRestart_rollsOneRankAtATimeWithActors_MESH18(t *testing.T) {
 	})
 	require.NoError(t, err)
 	said, actors := steps(t, procs), steps(t, counters)
-	c.watched(t, procs.Describe().Owner)
 	before := c.pids(t, procs)
 	var told []int
 	part := procs.Slice("gpu", 1, 2)
@@ -95,7 +94,6 @@ func TestRestart_aRankThatThePolicyRestartsIsNoFailure_MESH18(t *testing.T) {
 	})
 	require.NoError(t, err)
 	said := steps(t, procs)
-	c.watched(t, procs.Describe().Owner)
 	before := c.pids(t, procs)
 	require.NoError(t, syscall.Kill(before[0], syscall.SIGKILL))
 	require.Contains(t, hear(t, said), "0 initializing rank.restart.attempt")

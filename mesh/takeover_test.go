@@ -53,7 +53,6 @@ func TestTakeOver_formerOwnerStopsActing_MESH14(t *testing.T) {
 	time.Sleep(7 * time.Second) // longer than the lease that it had
 	require.Equal(t, pids, other.pids(t, mine))
 	changes := steps(t, mine)
-	other.watched(t, mine.Describe().Owner)
 	require.NoError(t, syscall.Kill(pids[1], syscall.SIGKILL))
 	require.Equal(t, "1 initializing rank.restart.attempt <nil>", hear(t, changes),
 		"the new owner's policy counts")
