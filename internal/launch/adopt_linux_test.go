@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -365,13 +364,6 @@ func TestOptions_noDeathSignalLeavesOnlyTheLifeline(t *testing.T) {
 	require.Equal(t, "0", lineIn(t, stdoutOf(c), "signal "))
 	c = mustLaunch(t, newLauncher(t), specOf(t, "deathSignal"))
 	require.Equal(t, "9", lineIn(t, stdoutOf(c), "signal "))
-}
-
-// The signal is one of a thread: the main goroutine stays on the main thread.
-func init() {
-	if os.Getenv(modeVar) == "deathSignal" {
-		runtime.LockOSThread()
-	}
 }
 
 func deathSignal() {

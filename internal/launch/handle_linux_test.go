@@ -20,6 +20,13 @@ import (
 	"github.com/castnet-io/castnet/internal/testkit"
 )
 
+// PDEATHSIG is a setting of a thread: the modes that use it stay on the main thread.
+func init() {
+	if os.Getenv(modeVar) != "" {
+		runtime.LockOSThread()
+	}
+}
+
 // forgetParent turns PDEATHSIG off, so only the lifeline acts.
 func forgetParent() { check(unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0)) }
 
@@ -120,6 +127,12 @@ func childOf(t *testing.T, parent int) int {
 
 func TestLauncherKilled_childReactsToItsLifeline(t *testing.T) {
 	pid, stdout := launchInner(t, "lifeline")
+	defer func() {
+		if t.Failed() {
+			state, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+			t.Logf("the child: %s %v", state, err)
+		}
+	}()
 	lineIn(t, stdout, "the launcher is gone")
 	requireGone(t, pid)
 }
