@@ -33,6 +33,8 @@ func steps(t *testing.T, m changing) <-chan string {
 	listed, ok := m.(interface{ Watches(ctx context.Context) int })
 	if ok {
 		before = listed.Watches(t.Context())
+	} else {
+		require.IsType(t, mesh.HostMesh{}, m) // a watch of hosts has a feed of its own
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	said, done := make(chan string, 64), make(chan struct{})
