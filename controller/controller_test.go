@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 // fakeHost is the agent of a host with imaginary procs.
 type fakeHost struct {
 	agent.Agent
+	mu     sync.Mutex // of table: a late copy of a Stop may come while a test goes on
 	table  *agent.Table
 	lost   []int // ranks whose end only a keepalive tells
 	ranks  []int
@@ -49,7 +51,22 @@ func (h *fakeHost) count(what string) int {
 	return len(h.told.All(func(w string) bool { return w == what }))
 }
 
+// startAgain makes it the next hostd of its host, with no memory.
+func (h *fakeHost) startAgain() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.table = agent.NewTable()
+}
+
+func (h *fakeHost) status(id string, rank int) agent.Status {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.table.Status(id, rank)
+}
+
 func (h *fakeHost) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Overlay, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.told.Add("create")
 	if h.mute {
 		actor.Defer[agent.Overlay](ctx)
@@ -76,6 +93,8 @@ func (h *fakeHost) Create(ctx *actor.Context, c agent.CreateRequest) (agent.Over
 }
 
 func (h *fakeHost) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overlay, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if err := h.table.AcceptClaim("fake", s.ID, s.Claim, subjects.Sender{}); err != nil {
 		return nil, err
 	}
@@ -107,22 +126,32 @@ func (h *fakeHost) Stop(ctx *actor.Context, s agent.StopRequest) (agent.Overlay,
 		case <-h.busy:
 		case <-work.Done():
 		}
-		return func(ctx *actor.Context) { answer.Reply(stopped(ctx), nil) }
+		return func(ctx *actor.Context) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			answer.Reply(stopped(ctx), nil)
+		}
 	})
 	return nil, nil
 }
 
 func (h *fakeHost) Wait(ctx *actor.Context, w agent.WaitRequest) (agent.Overlay, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.told.Add("wait")
 	return nil, h.table.ReplyWhen(ctx, w, 0)
 }
 
 func (h *fakeHost) Get(_ *actor.Context, q agent.GetRequest) ([]agent.State, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	return h.table.States(q.ID), nil
 }
 
 // Keepalive of a host with lost ranks reports ends without an event.
 func (h *fakeHost) Keepalive(_ *actor.Context, l agent.Lease) (agent.Overlay, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.told.Add("keepalive " + l.TTL.String())
 	if err := h.table.AcceptClaim("fake", l.ID, l.Claim, subjects.Sender{}); err != nil {
 		return nil, err

@@ -199,7 +199,7 @@ func TestFaultC4_stopReachesRemainingRanksAfterAFailure(t *testing.T) {
 			stop(t, r, ref)
 			r.stoppedOnce(t, r.hosts...)
 			for _, h := range r.hosts {
-				require.Equal(t, agent.Stopped, h.table.Status(r.spec.id(), h.ranks[0]).Phase)
+				require.Equal(t, agent.Stopped, h.status(r.spec.id(), h.ranks[0]).Phase)
 			}
 		})
 	}

@@ -49,7 +49,7 @@ func TestStop_regionRepliesWithLostRanksAsFailed_CTL8(t *testing.T) {
 		ref := r.own(t, r.spec)
 		create(t, ref)
 		wait(t, ref, agent.Running)
-		r.hosts[1].table = agent.NewTable() // its next hostd
+		r.hosts[1].startAgain()
 		part, err := r.spec.Region.Slice("host", 1, 2)
 		require.NoError(t, err)
 		o, err := agent.Stop.Call(t.Context(), ref, agent.StopRequest{ID: idOf(t, ref), Reason: "enough", Region: &part})

@@ -227,7 +227,7 @@ func TestResize_growthRepeatsTheLastShrinkToOwnersOfActors_CTL20(t *testing.T) {
 		wait(t, ref, agent.Running)
 		_, err = agent.Resize.Call(t.Context(), ref, agent.ResizeRequest{ID: idOf(t, ref), Remove: 1})
 		require.NoError(t, err)
-		r.hosts[1].table = agent.NewTable() // it knows later generations
+		r.hosts[1].startAgain() // it knows later generations
 		more := agent.ResizeRequest{ID: idOf(t, ref), Add: r.spec.Procs.Hosts[1:]}
 		_, err = agent.Resize.Call(t.Context(), ref, more)
 		require.NoError(t, err)
