@@ -12,7 +12,10 @@ import (
 
 func TestMeshes_ignoreHostsThatLeftAfterTheSearch(t *testing.T) {
 	silent := errors.New("no answer")
-	errs := []error{nil, fmt.Errorf("get: %w", actor.ErrNoProc), silent}
+	errs := []error{nil, silent}
+	for _, gone := range []error{actor.ErrNoProc, actor.ErrProcDead, actor.ErrStopped} {
+		errs = append(errs, fmt.Errorf("get: %w", gone))
+	}
 	ignoreLeft(errs)
-	require.Equal(t, []error{nil, nil, silent}, errs)
+	require.Equal(t, []error{nil, silent, nil, nil, nil}, errs)
 }

@@ -350,14 +350,17 @@ func (n *Net) Meshes(ctx context.Context) ([]MeshState, error) {
 		ids = append(ids, h.ID)
 	}
 	asked, errs := n.askStates(ctx, ids)
+	if err := n.endCause(); err != nil { // the questions ended with it, not with their hosts
+		return nil, err
+	}
 	ignoreLeft(errs)
 	return n.assembleMeshes(ids, asked, errs)
 }
 
-// ignoreLeft clears the errors of hosts that have left since a search found them.
+// ignoreLeft clears the errors of hosts that have left, or stop, since a search found them.
 func ignoreLeft(errs []error) {
 	for i, err := range errs {
-		if errors.Is(err, actor.ErrNoProc) {
+		if isUnreachable(err) {
 			errs[i] = nil
 		}
 	}
