@@ -137,6 +137,12 @@ func (e *Error) withEndpoint(endpoint string) *Error {
 	return &other
 }
 
+// IsGone reports whether an error is the end of the receiver. After another one it may be alive.
+func IsGone(err error) bool {
+	return errors.Is(err, ErrNoProc) || errors.Is(err, ErrProcDead) || errors.Is(err, ErrNoActor) ||
+		errors.Is(err, ErrStopped) || errors.Is(err, ErrFailed)
+}
+
 // Unwrap returns the error of a handler in this process; nil for an error from the bus.
 func (e *Error) Unwrap() error { return e.cause }
 

@@ -125,13 +125,8 @@ func (i Invitation) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, gone := range []error{
-		actor.ErrNoProc, actor.ErrProcDead, actor.ErrNoActor, actor.ErrStopped, actor.ErrFailed,
-	} {
-		if errors.Is(err, gone) {
-			err = fmt.Errorf("its owner is gone, and the invite with it: %w", err)
-			break
-		}
+	if actor.IsGone(err) {
+		err = fmt.Errorf("its owner is gone, and the invite with it: %w", err)
 	}
 	return fmt.Errorf("cannot join mesh %s: %w", i.Mesh, err)
 }

@@ -50,7 +50,9 @@ func (h HostMesh) CheckDrain(ctx context.Context) error {
 	if err := h.Err(); err != nil {
 		return err
 	}
-	meshes, err := h.net.MeshesOn(ctx, h.hosts)
+	asked, errs := h.net.askStates(ctx, h.hosts)
+	ignoreLeft(errs) // their ranks are gone already
+	meshes, err := h.net.assembleMeshes(h.hosts, asked, errs)
 	if err != nil {
 		return fmt.Errorf("drain %s: %w", h.name, err)
 	}

@@ -151,9 +151,7 @@ func (n *Net) Attach(ctx context.Context, name string, hosts ...subjects.HostID)
 // Describe asks every host for its info. A *HostsError names the silent hosts; the result omits
 // them.
 func (h HostMesh) Describe(ctx context.Context) ([]agent.HostInfo, error) {
-	infos, errs := eachHost(ctx, h, func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.HostInfo, error) {
-		return agent.Info.Call(ctx, a, actor.None{})
-	})
+	infos, errs := h.askInfos(ctx)
 	if err := h.Err(); err != nil {
 		return nil, err
 	}
@@ -164,6 +162,12 @@ func (h HostMesh) Describe(ctx context.Context) ([]agent.HostInfo, error) {
 		}
 	}
 	return out, h.unreachable(errs)
+}
+
+func (h HostMesh) askInfos(ctx context.Context) ([]agent.HostInfo, []error) {
+	return eachHost(ctx, h, func(ctx context.Context, a actor.Ref[agent.Agent]) (agent.HostInfo, error) {
+		return agent.Info.Call(ctx, a, actor.None{})
+	})
 }
 
 // unreachable returns a *HostsError with the hosts that have an error; nil: none has.

@@ -394,7 +394,9 @@ func (n *Net) askStates(ctx context.Context, hosts []subjects.HostID) ([][]agent
 	fanout.Each(maxConcurrentAsks, hosts, func(i int, h subjects.HostID) {
 		ctx, cancel := withTimeout(ctx, config.ProcQueryTimeout.Get(n.config))
 		defer cancel()
-		asked[i], errs[i] = agent.Get.Call(ctx, agent.Of(h.Proc()).Via(n.proc), agent.GetRequest{})
+		asked[i], errs[i] = repeatBroken(ctx, func(ctx context.Context) ([]agent.State, error) {
+			return agent.Get.Call(ctx, agent.Of(h.Proc()).Via(n.proc), agent.GetRequest{})
+		})
 	})
 	return asked, errs
 }

@@ -140,10 +140,9 @@ func (p ProcMesh) StopWithReason(ctx context.Context, reason string) error {
 		first /= progressChecks // awaitSettled waits on
 	}
 	once, done := context.WithTimeout(ctx, first)
-	o, err := agent.Stop.CallUrgent(once, p.controller(), stopping)
-	for errors.Is(err, actor.ErrLinkBroken) && once.Err() == nil { // an owner that ends closes its link
-		o, err = agent.Stop.CallUrgent(once, p.controller(), stopping)
-	}
+	o, err := repeatBroken(once, func(ctx context.Context) (agent.Overlay, error) {
+		return agent.Stop.CallUrgent(ctx, p.controller(), stopping)
+	})
 	done()
 	if whole && errors.Is(err, context.DeadlineExceeded) {
 		o, err = lateStatuses(ctx, p.controller(), id)
@@ -187,15 +186,20 @@ func stopAtHosts(ctx context.Context, p ProcMesh, s agent.StopRequest) (agent.Ov
 	return agent.OverlayOf(by), errors.Join(errs...)
 }
 
-// isUnreachable reports whether an error means that the receiver is gone.
-func isUnreachable(err error) bool {
-	for _, e := range []error{actor.ErrNoProc, actor.ErrNoActor, actor.ErrProcDead, actor.ErrStopped,
-		errHostDead} {
-		if errors.Is(err, e) {
-			return true
+// repeatBroken repeats a request while its link breaks. An ending process closes its links first;
+// the next request finds it gone.
+func repeatBroken[R any](ctx context.Context, ask func(context.Context) (R, error)) (R, error) {
+	for {
+		r, err := ask(ctx)
+		if !errors.Is(err, actor.ErrLinkBroken) || ctx.Err() != nil {
+			return r, err
 		}
 	}
-	return false
+}
+
+// isUnreachable reports whether an error means that the receiver is gone.
+func isUnreachable(err error) bool {
+	return actor.IsGone(err) || errors.Is(err, errHostDead)
 }
 
 // Watch yields the end of every rank of the region, earlier ends included, until ctx ends or the
@@ -249,20 +253,23 @@ func (h hostLister) list(ctx context.Context, _ uint64, _ func() rankStates) (l 
 }
 
 // SelectLabels returns the ranks of the region on hosts that have these labels, each with that
-// value. It asks the hosts. The result selects ranks of casts (cast.Select), alone or in a union.
+// value. It asks the hosts, and passes over gone ones. The result selects ranks of casts
+// (cast.Select), alone or in a union.
 func (p ProcMesh) SelectLabels(ctx context.Context, labels map[string]string) (shape.Selection, error) {
 	if err := p.Err(); err != nil {
 		return shape.Selection{}, err
 	}
 	ctx, cancel := withTimeout(ctx, config.ProcQueryTimeout.Get(p.net.config))
 	defer cancel()
-	infos, err := hostsOf(p).Describe(ctx)
-	if err != nil {
+	hosts := hostsOf(p)
+	infos, errs := hosts.askInfos(ctx)
+	ignoreLeft(errs) // their ranks have ended
+	if err := hosts.unreachable(errs); err != nil {
 		return shape.Selection{}, err
 	}
 	matches := map[subjects.HostID]bool{}
 	for _, info := range infos {
-		matches[info.ID] = true
+		matches[info.ID] = info.ID.IsValid()
 		for key, value := range labels {
 			has, ok := info.Labels[key]
 			matches[info.ID] = matches[info.ID] && ok && has == value

@@ -14,8 +14,9 @@ import (
 func TestSelectLabels_castsReachRanksOnHostsWithTheLabels(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
+	leave := map[string]func(){}
 	for label, zone := range map[string]string{"a": "x", "b": "y", "c": "y"} {
-		c.Host(t, label, func(o *host.Options) { o.Labels = map[string]string{"zone": zone, "disk": "ssd"} })
+		_, leave[label] = c.Host(t, label, func(o *host.Options) { o.Labels = map[string]string{"zone": zone, "disk": "ssd"} })
 	}
 	hosts, err := c.AwaitHosts(t.Context(), 3)
 	require.NoError(t, err)
@@ -43,4 +44,9 @@ func TestSelectLabels_castsReachRanksOnHostsWithTheLabels(t *testing.T) {
 	one, err := cast.Reduce(t.Context(), cast.First(cast.Select(counters, s), "gpu"), add, int64(1), cast.Sum[int64]())
 	require.NoError(t, err)
 	require.EqualValues(t, 2, one, "the first rank on each of two hosts")
+	leave["c"]()
+	s, err = procs.SelectLabels(t.Context(), map[string]string{"zone": "y"})
+	require.NoError(t, err, "a host that is gone has no ranks")
+	require.Equal(t, "host=1,gpu=*", s.String())
+	require.NoError(t, hosts.CheckDrain(t.Context()), "nor does a drain end ranks there")
 }

@@ -86,7 +86,7 @@ func applyWorlds(
 		return err
 	}
 	if wait {
-		err = awaitLive(ctx, ref, done)
+		err = awaitLive(ctx, conn, ref, done)
 	}
 	return errors.Join(err, showApplied(out, done))
 }
@@ -94,9 +94,11 @@ func applyWorlds(
 // livePollInterval is the pause between two looks at the status of worlds.
 const livePollInterval = 200 * time.Millisecond
 
-// awaitLive waits until worlds are live, and updates their status. When time is up, the error has
-// the status last known.
-func awaitLive(ctx context.Context, ref actor.Ref[*system.Controller], done []system.UpsertResponse) error {
+// awaitLive waits until worlds are live, and updates their status. If the term of the system
+// controller ends, it asks the next one. When time is up, the error has the status last known.
+func awaitLive(
+	ctx context.Context, conn *mesh.Net, ref actor.Ref[*system.Controller], done []system.UpsertResponse,
+) error {
 	var names, late []string
 	for _, u := range done {
 		names = append(names, u.World)
@@ -108,6 +110,10 @@ func awaitLive(ctx context.Context, ref actor.Ref[*system.Controller], done []sy
 		case err == nil:
 			if late = updateStatus(done, now.Worlds); len(late) == 0 {
 				return nil
+			}
+		case actor.IsGone(err):
+			if next, err := system.Find(ctx, conn.Proc()); err == nil {
+				ref = next
 			}
 		case ctx.Err() == nil && !errors.Is(err, actor.ErrExpired): // which may come just before the end
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/castnet-io/castnet/cmd/client/internal/app"
 	"github.com/castnet-io/castnet/cmd/client/internal/flags"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
+	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/inspect"
@@ -42,6 +43,9 @@ system or none; id, epoch, reason), since.`,
 			}
 			if len(records) == 0 && missing == nil {
 				a.Notef("no meshes: `castnet up` starts one")
+			}
+			if missing != nil {
+				missing = cli.WithCode(cli.ExitPartial, missing)
 			}
 			return errors.Join(showMeshes(a.Printer, records), missing)
 		})

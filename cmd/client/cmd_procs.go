@@ -17,6 +17,7 @@ import (
 	"github.com/castnet-io/castnet/cmd/client/internal/flags"
 	"github.com/castnet-io/castnet/cmd/client/internal/output"
 	"github.com/castnet-io/castnet/cmd/client/internal/target"
+	"github.com/castnet-io/castnet/internal/cli"
 	"github.com/castnet-io/castnet/internal/text"
 	"github.com/castnet-io/castnet/mesh"
 	"github.com/castnet-io/castnet/mesh/inspect"
@@ -61,6 +62,9 @@ func linkRecords(
 		asked = append(asked, m)
 	}
 	records, unused, err = inspect.Links(ctx, conn, asked)
+	if err != nil {
+		err = cli.WithCode(cli.ExitPartial, err)
+	}
 	return records, unused, errors.Join(err, missing)
 }
 

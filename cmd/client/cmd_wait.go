@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -107,24 +108,15 @@ const waitPollInterval = 250 * time.Millisecond
 func awaitCondition(
 	ctx context.Context, conn *mesh.Net, t target.Target, condition string,
 ) (r waitRecord, err error) {
+	r.Condition = condition
 	last := t.Name + " did not answer"
 	for {
 		v, missing, err := t.Inspect(ctx, conn)
-		gone := r.Mesh != "" && cli.ExitCode(err) == cli.ExitNotFound
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return r, cli.WithCode(cli.ExitTimeout, fmt.Errorf("it is not %s in time: %s", condition, last))
-		case gone:
-			r = waitRecord{Mesh: r.Mesh, Condition: condition, Phase: agent.Stopped.String(), Ranks: r.Ranks,
-				ended: true}
-			last = r.Mesh + " is gone"
-		case err != nil:
+		}
+		if r, last, err = r.after(v, missing, err); err != nil {
 			return r, err
-		case missing != nil: // a live mesh of the name may be on the silent hosts
-			last = missing.Error()
-		default:
-			r = newWaitRecord(v, condition)
-			last = v.Explanation().Answer
 		}
 		if r.Mesh != "" && r.isMet() {
 			return r, nil
@@ -139,6 +131,26 @@ func awaitCondition(
 		case <-time.After(waitPollInterval):
 		case <-ctx.Done():
 		}
+	}
+}
+
+// after returns the record after another look at the mesh, and why it does not meet the condition.
+func (r waitRecord) after(v inspect.View, missing, err error) (now waitRecord, why string, failed error) {
+	seen := r.Mesh != ""
+	_, silent := errors.AsType[*mesh.MissingHostsError](err)
+	switch {
+	case seen && silent: // it may be on them, or move from them to a spare
+		return r, err.Error(), nil
+	case seen && cli.ExitCode(err) == cli.ExitNotFound:
+		now = waitRecord{Mesh: r.Mesh, Condition: r.Condition, Phase: agent.Stopped.String(), Ranks: r.Ranks}
+		now.ended = true
+		return now, r.Mesh + " is gone", nil
+	case err != nil:
+		return r, "", err
+	case missing != nil: // a live mesh of the name may be on the silent hosts
+		return r, missing.Error(), nil
+	default:
+		return newWaitRecord(v, r.Condition), v.Explanation().Answer, nil
 	}
 }
 

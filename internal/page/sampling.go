@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -274,9 +275,7 @@ func (t *sampling) take(
 	now.hosts = firstRows(now.Hosts, func(h inspect.HostCounters) bool { return h.State == agent.HostAlive })
 	now.parts = t.recall(&now.Sample, watched)
 	asking.Wait()
-	if err == nil {
-		err = unsummed
-	}
+	now.Missing = errors.Join(now.Missing, unsummed)
 	if err != nil {
 		last.err = err
 		return last

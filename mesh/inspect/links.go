@@ -42,7 +42,7 @@ func Links(ctx context.Context, conn *mesh.Net, meshes []mesh.MeshState) (
 	askEach(all, func(_ int, got *answer) {
 		name := fmt.Sprintf("rank %d of %s", got.state.Rank, got.mesh.ID)
 		info, err := conn.Proc().InspectProc(ctx, got.mesh.ProcID(got.state.Rank, got.state.Gen))
-		if err != nil {
+		if err != nil && !actor.IsGone(err) { // it has ended since its host was asked
 			got.err = fmt.Errorf("%s: %w", name, err)
 		}
 		if what := droppedText(info.Stats); what != "" {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -42,26 +43,34 @@ const (
 	OwnerNone    = "none"
 )
 
+// systemTimeout bounds the wait for the system controller. Another hostd takes over in less.
+const systemTimeout = 5 * time.Second
+
 // Meshes asks hosts for meshes, the system controller for its own, and owners for a sign of
-// life. missing names hosts without an answer.
+// life. missing names hosts without an answer, and a system controller without one.
 func Meshes(ctx context.Context, conn *mesh.Net, all bool) (records []MeshSummary, missing, err error) {
 	inv, err := conn.Inventory(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	records, err = MeshesOf(ctx, conn, inv, all)
-	return records, inv.Err(), err
+	return records, errors.Join(inv.Err(), err), nil
 }
 
-// MeshesOf is Meshes with an Inventory that is known already.
+// MeshesOf is Meshes with an Inventory that is known already. If the system controller does not
+// answer, an error comes with the records, and its detached meshes seem to have no owner.
 func MeshesOf(
 	ctx context.Context, conn *mesh.Net, inv mesh.Inventory, all bool,
 ) (records []MeshSummary, err error) {
 	left := func(m mesh.MeshState) bool { return !all && !m.Alive() }
 	states := slices.DeleteFunc(slices.Clone(inv.Meshes), left)
-	detached, err := conn.Detached(ctx)
-	if err != nil && !errors.Is(err, system.ErrNoController) {
-		return nil, err
+	asking, asked := context.WithTimeout(ctx, systemTimeout)
+	detached, err := conn.Detached(asking)
+	asked()
+	if errors.Is(err, system.ErrNoController) {
+		err = nil
+	} else if err != nil {
+		err = fmt.Errorf("cannot ask the system controller for its meshes: %w", err)
 	}
 	records = make([]MeshSummary, len(states))
 	within, cancel := context.WithTimeout(ctx, askTimeout)
@@ -76,7 +85,7 @@ func MeshesOf(
 		records[i].Owner.Reason = "it has ended"
 	})
 	slices.SortStableFunc(records, func(x, y MeshSummary) int { return cmp.Compare(x.Mesh, y.Mesh) })
-	return records, nil
+	return records, err
 }
 
 // inspect pings the owner.

@@ -178,7 +178,7 @@ func (w *inspection) view() View {
 	case w.ownerErr != nil:
 		v.RestartPolicy = ""
 		v.Owner.Reason = errorText(w.ownerErr)
-		v.Owner.Gone = isEnd(w.ownerErr)
+		v.Owner.Gone = actor.IsGone(w.ownerErr)
 		v.LeaseLeft = w.lease
 	case w.world != nil:
 		v.RestartPolicy = "a proc that has ended is not started again; " +
@@ -214,13 +214,6 @@ func (w *inspection) answering() map[subjects.HostID]bool {
 		live[h] = true
 	}
 	return live
-}
-
-// isEnd reports whether an error says that the callee has ended. Otherwise it may be slow.
-func isEnd(err error) bool {
-	return slices.ContainsFunc([]error{
-		actor.ErrProcDead, actor.ErrNoProc, actor.ErrNoActor, actor.ErrStopped, actor.ErrFailed,
-	}, func(end error) bool { return errors.Is(err, end) })
 }
 
 // errorText formats an error without the callee's address.
