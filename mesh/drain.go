@@ -50,9 +50,7 @@ func (h HostMesh) CheckDrain(ctx context.Context) error {
 	if err := h.Err(); err != nil {
 		return err
 	}
-	asked, errs := h.net.askStates(ctx, h.hosts)
-	ignoreLeft(errs) // their ranks are gone already
-	meshes, err := h.net.assembleMeshes(h.hosts, asked, errs)
+	meshes, err := h.net.meshesOnPresent(ctx, h.hosts) // the ranks of others are gone already
 	if err != nil {
 		return fmt.Errorf("drain %s: %w", h.name, err)
 	}

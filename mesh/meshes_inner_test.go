@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -16,6 +17,10 @@ func TestMeshes_ignoreHostsThatLeftAfterTheSearch(t *testing.T) {
 	for _, gone := range []error{actor.ErrNoProc, actor.ErrProcDead, actor.ErrStopped} {
 		errs = append(errs, fmt.Errorf("get: %w", gone))
 	}
-	ignoreLeft(errs)
+	ctx, end := context.WithCancelCause(t.Context())
+	n := &Net{ctx: ctx}
+	require.NoError(t, n.ignoreLeft(errs))
 	require.Equal(t, []error{nil, silent, nil, nil, nil}, errs)
+	end(errNetClosed)
+	require.ErrorIs(t, n.ignoreLeft([]error{actor.ErrStopped}), errNetClosed, "no host has stopped")
 }

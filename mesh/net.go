@@ -349,21 +349,27 @@ func (n *Net) Meshes(ctx context.Context) ([]MeshState, error) {
 	for _, h := range hosts.Infos() {
 		ids = append(ids, h.ID)
 	}
-	asked, errs := n.askStates(ctx, ids)
-	if err := n.endCause(); err != nil { // the questions ended with it, not with their hosts
-		return nil, err
-	}
-	ignoreLeft(errs)
-	return n.assembleMeshes(ids, asked, errs)
+	return n.meshesOnPresent(ctx, ids)
 }
 
-// ignoreLeft clears the errors of hosts that have left, or stop, since a search found them.
-func ignoreLeft(errs []error) {
+// meshesOnPresent is MeshesOn, and passes over hosts that have left.
+func (n *Net) meshesOnPresent(ctx context.Context, hosts []subjects.HostID) ([]MeshState, error) {
+	asked, errs := n.askStates(ctx, hosts)
+	if err := n.ignoreLeft(errs); err != nil {
+		return nil, err
+	}
+	return n.assembleMeshes(hosts, asked, errs)
+}
+
+// ignoreLeft clears the errors of hosts that have left, or stop, since a search found them. If the
+// Net has ended, the errors are its own, and ignoreLeft returns its end.
+func (n *Net) ignoreLeft(errs []error) error {
 	for i, err := range errs {
 		if isUnreachable(err) {
 			errs[i] = nil
 		}
 	}
+	return n.endCause()
 }
 
 // MeshesOn is Meshes of some hosts. One that does not answer is an error.

@@ -263,7 +263,9 @@ func (p ProcMesh) SelectLabels(ctx context.Context, labels map[string]string) (s
 	defer cancel()
 	hosts := hostsOf(p)
 	infos, errs := hosts.askInfos(ctx)
-	ignoreLeft(errs) // their ranks have ended
+	if err := p.net.ignoreLeft(errs); err != nil { // ranks on a host that has left have ended
+		return shape.Selection{}, err
+	}
 	if err := hosts.unreachable(errs); err != nil {
 		return shape.Selection{}, err
 	}

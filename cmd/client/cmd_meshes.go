@@ -44,7 +44,7 @@ system or none; id, epoch, reason), since.`,
 			if len(records) == 0 && missing == nil {
 				a.Notef("no meshes: `castnet up` starts one")
 			}
-			if missing != nil {
+			if missing != nil && !errors.Is(ctx.Err(), context.Canceled) {
 				missing = cli.WithCode(cli.ExitPartial, missing)
 			}
 			return errors.Join(showMeshes(a.Printer, records), missing)

@@ -62,7 +62,7 @@ func linkRecords(
 		asked = append(asked, m)
 	}
 	records, unused, err = inspect.Links(ctx, conn, asked)
-	if err != nil {
+	if err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		err = cli.WithCode(cli.ExitPartial, err)
 	}
 	return records, unused, errors.Join(err, missing)
